@@ -1,0 +1,40 @@
+// The operations of the library on CPU tensors, one file each.
+#pragma once
+
+#include <tuple>
+
+#include "tensors.h"
+
+namespace scar_gpu {
+
+using OptionalTensor = std::optional<Tensor>;
+using ExpansionTensors = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+Tensor row_scale(const Tensor& embeddings);
+
+Tensor continuity(const Tensor& embeddings, const Tensor& doc_offsets, int64_t window,
+                  OptionalTensor row_scale);
+
+std::tuple<Tensor, Tensor, Tensor> neighbor_scores(const Tensor& queries, const Tensor& embeddings,
+                                                   const Tensor& continuity, const Tensor& hits,
+                                                   double lam, double gamma, bool contiguous,
+                                                   OptionalTensor row_scale,
+                                                   OptionalTensor relevance);
+
+ExpansionTensors expand(const Tensor& hits, const Tensor& relevance, const Tensor& scores,
+                        const Tensor& mask, bool document_order);
+
+ExpansionTensors scar_expand(const Tensor& queries, const Tensor& embeddings,
+                             const Tensor& continuity, const Tensor& hits, double lam, double gamma,
+                             bool contiguous, OptionalTensor row_scale, OptionalTensor relevance,
+                             bool document_order);
+
+ExpansionTensors window_expand(const Tensor& hits, const Tensor& doc_offsets, int64_t before,
+                               int64_t after, bool document_order);
+
+ExpansionTensors spans(const Tensor& ids, const Tensor& doc_offsets);
+
+std::tuple<Tensor, Tensor> search(const Tensor& queries, const Tensor& embeddings, int64_t k,
+                                  OptionalTensor row_scale, OptionalTensor row_ranges);
+
+}  // namespace scar_gpu

@@ -1,0 +1,48 @@
+// What the operations do with stored rows, behind one table per instruction set.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace scar_gpu {
+
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+
+// Lanes of the canonical dot product, whatever the width of a register. Vectors handed to `dot`
+// as `query` are padded with zeros to a multiple of it.
+inline constexpr int64_t LANES = 32;
+
+inline constexpr int64_t padded(int64_t dim) { return (dim + LANES - 1) / LANES * LANES; }
+
+// Functions over rows of one dtype.
+struct RowFunctions {
+  // out[r] = <query, row r>, for n_rows rows that lie row_bytes apart.
+  void (*dot)(const float* query, const void* rows, int64_t row_bytes, int64_t n_rows, int64_t dim,
+              float* out);
+  // The sum of the squares of a row, in float64.
+  double (*sum_of_squares)(const void* row, int64_t dim);
+  // out[d] = row[d] * factor for d < dim, then zeros up to padded(dim).
+  void (*widen)(const void* row, int64_t dim, float factor, float* out);
+};
+
+struct InstructionSet {
+  const char* name;
+  bool (*available)();
+  RowFunctions float32, float16, bfloat16;
+};
+
+extern const InstructionSet avx512, avx2, neon, scalar;
+
+// Those compiled into this binary that the machine can run, fastest first.
+std::span<const InstructionSet* const> instruction_sets();
+
+// The one in use. Every one gives the same bits; tests switch between them.
+const InstructionSet& instruction_set();
+void use_instruction_set(const InstructionSet& chosen);
+
+}  // namespace scar_gpu

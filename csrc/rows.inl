@@ -1,0 +1,107 @@
+// The vector source behind rows.h, compiled once per instruction set: rows_<name>.cpp includes it.
+//
+// The canonical dot product: lane l sums the products d = l, l + 32, l + 64, ... with fused
+// multiply-add; a last partial block is filled with zeros; then lane l takes lane l + 16, l + 8,
+// l + 4, l + 2, l + 1. Neither the register width nor the number of rows in flight changes a bit.
+
+#include "simd.h"
+
+namespace {
+
+using scar_gpu::LANES;
+using scar_gpu::padded;
+
+constexpr int VECTORS = LANES / Vec::width;
+
+inline float sum_of_lanes(const Vec* lanes) {
+  float sums[LANES];
+  for (int v = 0; v < VECTORS; ++v) store(sums + v * Vec::width, lanes[v]);
+  for (int half = LANES / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) sums[l] += sums[l + half];
+  return sums[0];
+}
+
+template <int ROWS, class Row>
+inline void accumulate(const float* query, const Row* const* rows, int64_t begin,
+                       Vec (*lanes)[VECTORS]) {
+  for (int v = 0; v < VECTORS; ++v) {
+    const Vec q = load(query + begin + v * Vec::width);
+    for (int r = 0; r < ROWS; ++r)
+      lanes[r][v] = fused_multiply_add(q, load(rows[r] + begin + v * Vec::width), lanes[r][v]);
+  }
+}
+
+template <int ROWS, class Row>
+void dot_group(const float* query, const char* first, int64_t row_bytes, int64_t dim, float* out) {
+  const Row* rows[ROWS];
+  Vec lanes[ROWS][VECTORS];
+  for (int r = 0; r < ROWS; ++r) {
+    rows[r] = reinterpret_cast<const Row*>(first + r * row_bytes);
+    for (int v = 0; v < VECTORS; ++v) lanes[r][v] = zero();
+  }
+  const int64_t whole = dim / LANES * LANES;
+  for (int64_t d = 0; d < whole; d += LANES) accumulate<ROWS>(query, rows, d, lanes);
+  if (whole < dim) {
+    Row tails[ROWS][LANES] = {};
+    for (int r = 0; r < ROWS; ++r) {
+      std::memcpy(tails[r], rows[r] + whole, (dim - whole) * sizeof(Row));
+      rows[r] = tails[r];
+    }
+    accumulate<ROWS>(query + whole, rows, 0, lanes);
+  }
+  for (int r = 0; r < ROWS; ++r) out[r] = sum_of_lanes(lanes[r]);
+}
+
+template <class Row>
+void dot(const float* query, const void* rows, int64_t row_bytes, int64_t n_rows, int64_t dim,
+         float* out) {
+  // Three rows in flight: a hit and its two neighbours, and what 16 AVX2 registers hold.
+  const char* first = static_cast<const char*>(rows);
+  int64_t r = 0;
+  for (; r + 3 <= n_rows; r += 3)
+    dot_group<3, Row>(query, first + r * row_bytes, row_bytes, dim, out + r);
+  if (n_rows - r == 2) dot_group<2, Row>(query, first + r * row_bytes, row_bytes, dim, out + r);
+  if (n_rows - r == 1) dot_group<1, Row>(query, first + r * row_bytes, row_bytes, dim, out + r);
+}
+
+template <class Row>
+void widen(const void* row, int64_t dim, float factor, float* out) {
+  const Row* values = static_cast<const Row*>(row);
+  const Vec by = broadcast(factor);
+  const int64_t whole = dim / LANES * LANES;
+  for (int64_t d = 0; d < whole; d += Vec::width) store(out + d, multiply(load(values + d), by));
+  if (whole < dim) {
+    Row tail[LANES] = {};
+    std::memcpy(tail, values + whole, (dim - whole) * sizeof(Row));
+    for (int64_t d = 0; d < LANES; d += Vec::width)
+      store(out + whole + d, multiply(load(tail + d), by));
+  }
+}
+
+template <class Row>
+double sum_of_squares(const void* row, int64_t dim) {
+  // A product of two float32 is exact in float64, so only the order of the sums matters.
+  double lanes[LANES] = {};
+  const Row* values = static_cast<const Row*>(row);
+  for (int64_t begin = 0; begin < dim; begin += LANES) {
+    float block[LANES];
+    widen<Row>(values + begin, dim - begin < LANES ? dim - begin : LANES, 1, block);
+    for (int l = 0; l < LANES; ++l)
+      lanes[l] += static_cast<double>(block[l]) * static_cast<double>(block[l]);
+  }
+  for (int half = LANES / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  return lanes[0];
+}
+
+template <class Row>
+constexpr scar_gpu::RowFunctions row_functions() {
+  return {dot<Row>, sum_of_squares<Row>, widen<Row>};
+}
+
+}  // namespace
+
+#define SCAR_GPU_INSTRUCTION_SET(name, available)                             \
+  const scar_gpu::InstructionSet scar_gpu::name = {                           \
+      #name, available, row_functions<float>(), row_functions<scar_gpu::Half>(), \
+      row_functions<scar_gpu::BFloat16>()};

@@ -1,0 +1,7 @@
+#if defined(__x86_64__)
+#include "rows.inl"
+SCAR_GPU_INSTRUCTION_SET(avx2, [] {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+})
+#endif

@@ -1,0 +1,38 @@
+#include "expander.h"
+#include "neighbor_scorer.h"
+#include "operations.h"
+
+namespace scar_gpu {
+
+ExpansionTensors scar_expand(const Tensor& queries, const Tensor& embeddings,
+                             const Tensor& continuity, const Tensor& hits, double lam, double gamma,
+                             bool contiguous, OptionalTensor row_scale, OptionalTensor relevance,
+                             bool document_order) {
+  NeighborScorer scorer(queries, embeddings, continuity, hits, lam, gamma, contiguous, row_scale,
+                        relevance);
+  const int64_t n_queries = scorer.n_queries(), k = scorer.n_hits(), n = scorer.n_neighbors();
+  const ExpansionResult result(hits, n_queries, k * (n + 1));
+  const int64_t block = std::min(scorer.block(), n_queries);
+  const std::unique_ptr<float[]> relevances(new float[block * k]);
+  const std::unique_ptr<float[]> scores(new float[block * k * n]);
+  const std::unique_ptr<bool[]> mask(new bool[block * k * n]);
+  for (int64_t first = 0; first < n_queries; first += block) {
+    const int64_t count = std::min(block, n_queries - first);
+    scorer.run(first, count, relevances.get(), scores.get(), mask.get());
+    parallel_for(count, 64, [&](int64_t begin, int64_t end) {
+      Expander expander(k, scorer.window(), scorer.window());
+      for (int64_t i = begin; i < end; ++i) {
+        const float *r = &relevances[i * k], *s = &scores[i * k * n];
+        const bool* m = &mask[i * k * n];
+        expander.run([&](int64_t h) { return scorer.hits()(first + i, h); },
+                     [&](int64_t h) { return r[h]; },
+                     [&](int64_t h, int64_t j) { return s[h * n + j]; },
+                     [&](int64_t h, int64_t j) { return m[h * n + j]; }, document_order,
+                     result.row(first + i));
+      }
+    });
+  }
+  return result.tensors();
+}
+
+}  // namespace scar_gpu

@@ -1,0 +1,87 @@
+#include "tensors.h"
+
+namespace scar_gpu {
+
+Layout::Layout(const Tensor& tensor, const char* name, int64_t rank) : name(name) {
+  const AtenTensorHandle handle = tensor.get();
+  int64_t actual_rank, *raw_sizes, *raw_strides;
+  int32_t device;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dim(handle, &actual_rank));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(handle, &device));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(handle, &dtype));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_sizes(handle, &raw_sizes));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_strides(handle, &raw_strides));
+  STABLE_TORCH_ERROR_CODE_CHECK(torch_get_const_data_ptr(handle, &data));
+  check(actual_rank == rank, name, " must have ", rank, " dimensions, got ", actual_rank);
+  check(device == aoti_torch_device_type_cpu(), name, " must be on the CPU like the others");
+  sizes = raw_sizes;
+  strides = raw_strides;
+}
+
+void Layout::check_dtype(int32_t expected) const {
+  check(dtype == expected, name, " must have another dtype, got number ", dtype);
+}
+
+Ids::Ids(const Tensor& tensor, const char* name) : name_(name) {
+  const Layout layout(tensor, name, 2);
+  wide_ = layout.dtype == aoti_torch_dtype_int64();
+  if (!wide_) layout.check_dtype(aoti_torch_dtype_int32());
+  data_ = layout.data;
+  std::copy_n(layout.sizes, 2, size_);
+  std::copy_n(layout.strides, 2, stride_);
+}
+
+void Ids::check_range(int64_t limit) const {
+  for (int64_t b = 0; b < size_[0]; ++b)
+    for (int64_t k = 0; k < size_[1]; ++k) {
+      const int64_t id = (*this)(b, k);
+      check<std::out_of_range>(id >= -1 && id < limit, name_, "[", b, ", ", k,
+                               "] must be -1 or in [0, ", limit, "), got ", id);
+    }
+}
+
+const RowFunctions& row_functions(const Layout& layout) {
+  const InstructionSet& set = instruction_set();
+  if (layout.dtype == aoti_torch_dtype_float16()) return set.float16;
+  if (layout.dtype == aoti_torch_dtype_bfloat16()) return set.bfloat16;
+  layout.check_dtype(aoti_torch_dtype_float32());
+  return set.float32;
+}
+
+Rows::Rows(const Tensor& matrix, const char* name) {
+  const Layout layout(matrix, name, 2);
+  functions_ = &row_functions(layout);
+  data_ = static_cast<const char*>(layout.data);
+  count_ = layout.sizes[0];
+  dim_ = layout.sizes[1];
+  check(dim_ <= 1 || layout.strides[1] == 1, name, " must have a contiguous last dimension");
+  row_bytes_ = layout.strides[0] * (layout.dtype == aoti_torch_dtype_float32() ? 4 : 2);
+}
+
+Documents::Documents(const Tensor& doc_offsets) : offsets_(doc_offsets, "doc_offsets") {
+  const int64_t n = offsets_.size(0);
+  check(n >= 1 && offsets_(0) == 0, "doc_offsets must start at 0, got ", n ? offsets_(0) : -1);
+  for (int64_t d = 1; d < n; ++d)
+    check(offsets_(d) >= offsets_(d - 1), "doc_offsets must not fall, got ", offsets_(d - 1),
+          " then ", offsets_(d), " at position ", d);
+}
+
+int64_t Documents::of(int64_t row) const {
+  int64_t low = 0, high = count();  // begin(low) <= row < begin(high), as far as `high` exists
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (begin(middle) <= row ? low : high) = middle;
+  }
+  return low;
+}
+
+Tensor allocate(const Tensor& like, std::initializer_list<int64_t> shape, ScalarType dtype) {
+  int32_t type = torch::stable::detail::to<int32_t>(torch::stable::detail::from(dtype));
+  AtenTensorHandle result;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_aten_new_empty(
+      like.get(), shape.begin(), static_cast<int64_t>(shape.size()), &type, nullptr, nullptr, 0,
+      nullptr, &result));
+  return Tensor(result);
+}
+
+}  // namespace scar_gpu

@@ -1,0 +1,50 @@
+"""Batched retrieval kernels: neighbour expansion, windows, spans and exact search.
+
+Every operation works on whole batches of queries over one matrix of chunk embeddings, on the CPU
+and on GPUs; the device of the tensors decides. See `scar_gpu.reference` for the definitions.
+"""
+
+import importlib
+
+from scar_gpu import library as library
+
+try:
+    importlib.import_module("scar_gpu._C")
+except ImportError as error:
+    raise ImportError(
+        f"the CPU kernels scar_gpu._C could not be loaded ({error}); build them with "
+        "`pip install --no-build-isolation .` in the source tree, with torch installed before"
+    ) from error
+
+from scar_gpu.api import (
+    check_hits,
+    continuity,
+    expand,
+    neighbor_scores,
+    row_scale,
+    scar_expand,
+    search,
+    spans,
+    window_expand,
+)
+from scar_gpu.index import ChunkIndex
+from scar_gpu.types import Expansion, Hits, NeighborScores, Spans
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ChunkIndex",
+    "Expansion",
+    "Hits",
+    "NeighborScores",
+    "Spans",
+    "check_hits",
+    "continuity",
+    "expand",
+    "neighbor_scores",
+    "row_scale",
+    "scar_expand",
+    "search",
+    "spans",
+    "window_expand",
+]

@@ -1,0 +1,221 @@
+"""What is wrong with the arguments of an operation, in the words: name, rule, value.
+
+The kernels refuse on their own whatever they cannot read, in nanoseconds; only when one has
+refused does a public function on the CPU come here to find out why. The CUDA launchers and the
+fakes, which cannot refuse so cheaply, look here first. Nothing here reads a tensor's values.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+ROW_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+ID_DTYPES = (torch.int64, torch.int32)
+
+
+def fail(error: type[Exception], name: str, rule: str, got: object) -> NoReturn:
+    """Raise `error` with the message "`name` must `rule`, got `got`"."""
+    raise error(f"{name} must {rule}, got {got}")
+
+
+def check_tensor(
+    name: str,
+    value: Any,
+    dtypes: tuple[torch.dtype, ...],
+    shape: tuple[int | str, ...],
+    device: torch.device | None = None,
+) -> None:
+    """Check type, dtype, rank, sizes (a str stands for any size) and device of one tensor."""
+    if not isinstance(value, Tensor):
+        fail(TypeError, name, "be a torch.Tensor", type(value).__name__)
+    if value.dtype not in dtypes:
+        fail(TypeError, name, f"be {_either(dtypes)}", value.dtype)
+    actual = value.shape
+    if len(actual) != len(shape):
+        fail(ValueError, name, f"have shape {_sizes(shape)}", _sizes(tuple(actual)))
+    for size, expected in zip(actual, shape, strict=True):
+        if expected.__class__ is not str and size != expected:
+            fail(ValueError, name, f"have shape {_sizes(shape)}", _sizes(tuple(actual)))
+    if device is not None and value.device != device:
+        fail(ValueError, name, f"be on {device} like embeddings", value.device)
+
+
+def check_embeddings(embeddings: Tensor) -> None:
+    """Check the chunk matrix: [N, D], a float dtype, adjacent elements within a row."""
+    check_tensor("embeddings", embeddings, ROW_DTYPES, ("N", "D"))
+    if embeddings.stride(1) != 1 and embeddings.shape[1] > 1:
+        fail(ValueError, "embeddings", "have a contiguous last dimension", embeddings.stride())
+
+
+def check_scale(row_scale: Tensor | None, n_chunks: int, device: torch.device) -> None:
+    """Check the optional row scale: [N] float32."""
+    if row_scale is not None:
+        check_tensor("row_scale", row_scale, (torch.float32,), (n_chunks,), device)
+
+
+def check_offsets(doc_offsets: Tensor, device: torch.device | None = None) -> None:
+    """Check the document bounds: [num_docs + 1] int64, at least one entry."""
+    check_tensor("doc_offsets", doc_offsets, (torch.int64,), ("num_docs + 1",), device)
+    if doc_offsets.shape[0] == 0:
+        fail(ValueError, "doc_offsets", "have at least one entry", "none")
+
+
+def check_number(name: str, value: float) -> None:
+    """Check a finite real argument."""
+    if isinstance(value, bool) or not isinstance(value, float | int | torch.SymFloat):
+        fail(TypeError, name, "be a float", type(value).__name__)
+    if not math.isfinite(value):
+        fail(ValueError, name, "be finite", value)
+
+
+def check_bool(name: str, value: bool) -> None:
+    """Check a switch."""
+    if not isinstance(value, bool):
+        fail(TypeError, name, "be a bool", type(value).__name__)
+
+
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Check an integer argument against its smallest legal value."""
+    if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
+        fail(TypeError, name, "be an int", type(value).__name__)
+    if value < least:
+        fail(ValueError, name, f"be >= {least}", value)
+
+
+def row_scale(embeddings: Tensor) -> None:
+    """Check the arguments of the operation `row_scale`."""
+    check_embeddings(embeddings)
+
+
+def continuity(
+    embeddings: Tensor, doc_offsets: Tensor, window: int, row_scale: Tensor | None
+) -> None:
+    """Check the arguments of the operation `continuity`."""
+    check_embeddings(embeddings)
+    check_offsets(doc_offsets, embeddings.device)
+    check_at_least("window", window, 0)
+    check_scale(row_scale, embeddings.shape[0], embeddings.device)
+
+
+def neighbor_scores(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    hits: Tensor,
+    lam: float,
+    gamma: float,
+    contiguous: bool,
+    row_scale: Tensor | None,
+    relevance: Tensor | None,
+) -> None:
+    """Check the arguments of the operation `neighbor_scores`."""
+    check_embeddings(embeddings)
+    n_chunks, dim = embeddings.shape
+    device = embeddings.device
+    check_tensor("queries", queries, ROW_DTYPES, ("B", dim), device)
+    n_queries = queries.shape[0]
+    check_tensor("continuity", continuity, (torch.float32,), ("W", n_chunks), device)
+    check_tensor("hits", hits, ID_DTYPES, (n_queries, "K"), device)
+    check_scale(row_scale, n_chunks, device)
+    if relevance is not None:
+        check_tensor("relevance", relevance, (torch.float32,), (n_queries, hits.shape[1]), device)
+    check_number("lam", lam)
+    if lam < 0:
+        fail(ValueError, "lam", "be >= 0", lam)
+    check_number("gamma", gamma)
+    check_bool("contiguous", contiguous)
+
+
+def expand(
+    hits: Tensor, relevance: Tensor, scores: Tensor, mask: Tensor, document_order: bool
+) -> None:
+    """Check the arguments of the operation `expand`."""
+    check_tensor("hits", hits, ID_DTYPES, ("B", "K"))
+    n_queries, k = hits.shape
+    check_tensor("relevance", relevance, (torch.float32,), (n_queries, k), hits.device)
+    check_tensor("scores", scores, (torch.float32,), (n_queries, k, "2W"), hits.device)
+    check_tensor("mask", mask, (torch.bool,), tuple(scores.shape), hits.device)
+    if scores.shape[2] % 2:
+        fail(ValueError, "scores", "have an even last dimension", scores.shape[2])
+
+
+def scar_expand(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    hits: Tensor,
+    lam: float,
+    gamma: float,
+    contiguous: bool,
+    row_scale: Tensor | None,
+    relevance: Tensor | None,
+    document_order: bool,
+) -> None:
+    """Check the arguments of the operation `scar_expand`."""
+    neighbor_scores(
+        queries, embeddings, continuity, hits, lam, gamma, contiguous, row_scale, relevance
+    )
+
+
+def window_expand(
+    hits: Tensor, doc_offsets: Tensor, before: int, after: int, document_order: bool
+) -> None:
+    """Check the arguments of the operation `window_expand`."""
+    check_tensor("hits", hits, ID_DTYPES, ("B", "K"))
+    check_offsets(doc_offsets, hits.device)
+    check_at_least("before", before, 0)
+    check_at_least("after", after, 0)
+
+
+def spans(ids: Tensor, doc_offsets: Tensor) -> None:
+    """Check the arguments of the operation `spans`."""
+    check_tensor("ids", ids, ID_DTYPES, ("B", "M"))
+    check_offsets(doc_offsets, ids.device)
+
+
+def search(
+    queries: Tensor,
+    embeddings: Tensor,
+    k: int,
+    row_scale: Tensor | None,
+    row_ranges: Tensor | None,
+) -> None:
+    """Check the arguments of the operation `search`."""
+    check_embeddings(embeddings)
+    n_chunks, dim = embeddings.shape
+    check_tensor("queries", queries, ROW_DTYPES, ("B", dim), embeddings.device)
+    check_at_least("k", k, 1)
+    check_scale(row_scale, n_chunks, embeddings.device)
+    if row_ranges is not None:
+        shape = (queries.shape[0], 2)
+        check_tensor("row_ranges", row_ranges, (torch.int64,), shape, embeddings.device)
+
+
+def explain(error: Exception, check: Callable[..., None], *arguments: Any) -> Exception:
+    """Return what `check` finds wrong with the arguments, or `error` when it finds nothing."""
+    try:
+        check(*arguments)
+    except (TypeError, ValueError) as finding:
+        return finding
+    return error
+
+
+def is_document_order(order: str) -> bool:
+    """Tell `order="document"` from `order="rank"`; anything else is an error."""
+    if order == "rank":
+        return False
+    if order == "document":
+        return True
+    fail(ValueError, "order", "be 'rank' or 'document'", repr(order))
+
+
+def _either(dtypes: tuple[torch.dtype, ...]) -> str:
+    names = sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _sizes(shape: tuple[int | str, ...]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"

@@ -1,0 +1,1 @@
+"""The command `scar-gpu`; needs `scar_gpu[cli]`."""

@@ -1,0 +1,118 @@
+"""The canonical dot product: one order of summation for every kernel of one dimension and dtype.
+
+A row is cut into slices of LANES columns. Lane l adds the products of its column of every slice
+with fused multiply-adds, slice by slice; the lanes are then added in neighbouring pairs, again and
+again, until one number is left. The order is spelled out in the program, so it does not depend on
+how the compiler lays the lanes out over threads: any number of warps gives the same bits.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+LOAD_BYTES = 16  # the widest load of one thread
+
+
+def dot_config(dim: int, dtype: torch.dtype, warp_size: int = 32) -> dict[str, int]:
+    """The blocks of the canonical dot product over rows of `dim` columns."""
+    lanes = warp_size * (LOAD_BYTES // dtype.itemsize)  # one widest load per thread and slice
+    # Up to four loads of each row in flight: enough to cover latency, few enough for registers.
+    return {"DIM": dim, "LANES": lanes, "UNROLL": max(1, min(4, triton.cdiv(dim, lanes)))}
+
+
+def stride_unit(matrix: Tensor) -> int:
+    """What divides the row stride, so that rows can be read with the widest loads.
+
+    Of an argument the compiler knows only whether 16 divides it. Kernels take the stride divided
+    by this unit, a constexpr, and multiply inside.
+    """
+    entries = LOAD_BYTES // matrix.dtype.itemsize
+    return entries if matrix.stride(0) % entries == 0 else 1
+
+
+@triton.jit
+def add_pairs(lanes, SIZE: tl.constexpr):
+    """The sum of `lanes` [SIZE] over a binary tree of neighbouring pairs."""
+    for level in tl.static_range(1, 16):
+        if SIZE >> level > 1:
+            # [SIZE >> level, 2]: two addends commute, so no layout can change the sum
+            lanes = tl.sum(tl.reshape(lanes, [SIZE >> level, 2]), axis=1)
+    return tl.sum(lanes, axis=0)
+
+
+@triton.jit
+def load_entries(row_ptr, columns, stride, is_used, DIM: tl.constexpr):
+    """Entries of one row as float32 [LANES], 0 beyond its end or when it is not used."""
+    mask = is_used & (columns < DIM)
+    return tl.load(row_ptr + columns.to(tl.int64) * stride, mask=mask, other=0).to(tl.float32)
+
+
+@triton.jit
+def query_scale(query_ptr, stride, is_used, DIM: tl.constexpr, LANES: tl.constexpr):
+    """A power of two that brings the query's largest entry near 2^-8: scales without rounding.
+
+    Squares then neither overflow nor vanish, and products with rows near the largest float32
+    stay finite.
+    """
+    largest = tl.zeros([LANES], tl.float32)
+    for first in tl.range(0, DIM, LANES):
+        columns = first + tl.arange(0, LANES)
+        query = load_entries(query_ptr, columns, stride, is_used, DIM)
+        largest = tl.maximum(largest, tl.abs(query))
+    exponent = (tl.max(largest, axis=0).to(tl.int32, bitcast=True) >> 23) & 255
+    return (tl.maximum(246 - exponent, 1) << 23).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM: tl.constexpr,
+         LANES: tl.constexpr, UNROLL: tl.constexpr):
+    """(<q, q>, <q, row> for each of `row_ptrs`) where q is the query times `scale`.
+
+    Rows whose `is_row` is False are not read and give 0.
+    """
+    sums = (tl.zeros([LANES], tl.float32),)
+    for _ in tl.static_range(len(row_ptrs)):
+        sums = sums + (tl.zeros([LANES], tl.float32),)
+    for first in tl.range(0, DIM, LANES * UNROLL):
+        for step in tl.static_range(UNROLL):
+            columns = first + step * LANES + tl.arange(0, LANES)
+            query = load_entries(query_ptr, columns, stride, is_used, DIM) * scale
+            grown = (tl.fma(query, query, sums[0]),)
+            for i in tl.static_range(len(row_ptrs)):
+                row = load_entries(row_ptrs[i], columns, 1, is_row[i], DIM)
+                grown = grown + (tl.fma(query, row, sums[i + 1]),)
+            sums = grown
+    totals = (add_pairs(sums[0], LANES),)
+    for i in tl.static_range(len(row_ptrs)):
+        totals = totals + (add_pairs(sums[i + 1], LANES),)
+    return totals
+
+
+@triton.jit
+def cosines(query_ptr, stride, scale, is_used, embeddings_ptr, row_stride, row_scale_ptr, rows,
+            is_row, DIM: tl.constexpr, LANES: tl.constexpr, UNROLL: tl.constexpr):
+    """cos(q, e_row) for each of `rows`: dot product, times row_scale, times 1/|q|.
+
+    A zero query has cosine 0 with every row, a NaN or infinite one has NaN.
+    """
+    row_ptrs = ()
+    for i in tl.static_range(len(rows)):
+        row_ptrs = row_ptrs + (embeddings_ptr + rows[i] * row_stride,)
+    totals = dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM, LANES, UNROLL)
+    norm = tl.sqrt_rn(totals[0])
+    inverse = tl.where(norm == 0, 0.0, tl.div_rn(1.0, norm))
+    results = ()
+    for i in tl.static_range(len(rows)):
+        dot = totals[i + 1]
+        if row_scale_ptr is not None:
+            dot = dot * tl.load(row_scale_ptr + rows[i], mask=is_row[i], other=0)
+        results = results + (dot * inverse,)
+    return results
+
+
+@triton.jit
+def power_of_two_below(x):
+    """The largest power of two not above a positive x; the smallest normal one for less."""
+    bits = tl.maximum(x.to(tl.int32, bitcast=True) & 0x7F800000, 0x00800000)
+    return bits.to(tl.float32, bitcast=True)

@@ -1,0 +1,78 @@
+"""Every row within a fixed distance of a hit, on the GPU."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from scar_gpu.kernels.documents import document_bounds, search_steps
+from scar_gpu.kernels.expand import default_config
+from scar_gpu.kernels.launch import passes
+from scar_gpu.kernels.placement import append, empty_expansion, pad, sort_by_row
+
+
+@triton.jit(do_not_specialize=["n_hits", "n_documents", "n_steps", "hits_stride", "rank_stride"])
+def _window_expand_kernel(
+    hits_ptr, doc_offsets_ptr, ids_ptr, scores_ptr, anchors_ptr, lengths_ptr,
+    scratch_ids_ptr, scratch_scores_ptr, scratch_anchors_ptr,
+    n_hits, n_documents: tl.int64, n_steps, hits_stride: tl.int64, rank_stride: tl.int64,
+    BEFORE: tl.constexpr, AFTER: tl.constexpr, DOCUMENT_ORDER: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One program unites the windows of one query; a row goes to the best-ranked hit.
+
+    """
+    query = tl.program_id(0).to(tl.int64)
+    hits_ptr += query * hits_stride
+    n_chunks = tl.load(doc_offsets_ptr + n_documents)
+    width = n_hits * (BEFORE + AFTER + 1)
+    entry = query * width
+    results = (ids_ptr + entry, scores_ptr + entry, anchors_ptr + entry)
+    ranked = results
+    if DOCUMENT_ORDER:
+        ranked = (scratch_ids_ptr + entry, scratch_scores_ptr + entry, scratch_anchors_ptr + entry)
+
+    length = 0
+    for first in tl.range(0, width, BLOCK):
+        candidate = first + tl.arange(0, BLOCK)
+        rank = candidate // (BEFORE + AFTER + 1)
+        hit = tl.load(hits_ptr + rank * rank_stride, mask=candidate < width, other=-1).to(tl.int64)
+        row = hit + candidate % (BEFORE + AFTER + 1) - BEFORE
+        is_hit = (hit >= 0) & (hit < n_chunks)
+        document, end = document_bounds(doc_offsets_ptr, n_documents, n_steps, hit, is_hit)
+        is_kept = is_hit & (row >= document) & (row < end)
+        # A better-ranked hit of the same document takes the row.
+        for other in tl.range(0, n_hits):
+            other_hit = tl.load(hits_ptr + other * rank_stride).to(tl.int64)
+            away = row - other_hit
+            is_same = (other_hit >= document) & (other_hit < end)
+            is_taken = (other < rank) & is_same & (away >= -BEFORE) & (away <= AFTER)
+            is_kept = is_kept & ~is_taken
+        length = append(ranked, (row, tl.zeros([BLOCK], tl.float32), rank), is_kept, length)
+
+    if DOCUMENT_ORDER:
+        sort_by_row(ranked, results, length, BLOCK)
+    pad(results, (-1, -float("inf"), -1), length, width, BLOCK)
+    tl.store(lengths_ptr + query, length)
+
+
+def launch_window_expand(
+    hits: Tensor, doc_offsets: Tensor, before: int, after: int, document_order: bool
+) -> tuple[Tensor, ...]:
+    """(ids, scores, anchors [B, M], lengths [B])."""
+    width = hits.shape[1] * (before + after + 1)
+    results = empty_expansion(hits, width)
+    if results[0].numel() == 0:
+        results[3].zero_()
+        return results
+    config = default_config(width)
+    needs_scratch = document_order and width > config["BLOCK"]
+    doc_offsets = doc_offsets.contiguous()
+    with torch.cuda.device_of(hits):
+        for part in passes((hits, *results), scratch=16 * width if needs_scratch else 0):
+            scratch = [torch.empty_like(t) if needs_scratch else t for t in part[1:4]]
+            _window_expand_kernel[(part[0].shape[0],)](
+                part[0], doc_offsets, *part[1:], *scratch, hits.shape[1],
+                doc_offsets.shape[0] - 1, search_steps(doc_offsets), *hits.stride(),
+                BEFORE=before, AFTER=after, DOCUMENT_ORDER=document_order, **config,
+            )  # fmt: skip
+    return results

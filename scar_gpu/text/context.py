@@ -1,0 +1,84 @@
+"""Contexts: the expansion of each query's hits as text, one record per span."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scar_gpu.text.chunks import ChunkTable
+from scar_gpu.types import Expansion, Hits, Spans
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One consecutive stretch of a document that was retrieved for a query.
+
+    Attributes:
+        document: the document's id.
+        start: first character in the document.
+        end: behind the last character.
+        text: `document[start:end]`; what neighbouring chunks share appears once.
+        rank: rank among the query's hits, from 1, of the best hit that brought it in.
+        score: that hit's relevance, its cosine with the query.
+        hits: row numbers of the hits inside, ascending.
+        neighbours: row numbers of the other chunks inside, ascending.
+    """
+
+    document: str
+    start: int
+    end: int
+    text: str
+    rank: int
+    score: float
+    hits: tuple[int, ...]
+    neighbours: tuple[int, ...]
+
+
+def assemble(
+    hits: Hits, expansion: Expansion, spans: Spans, chunks: ChunkTable
+) -> list[list[Context]]:
+    """Turn the spans of B queries into contexts.
+
+    Args:
+        hits: ids [B, K] and scores [B, K] of the search.
+        expansion: the hits and their admitted neighbours, [B, M].
+        spans: the runs of rows in that expansion, [B, M].
+        chunks: the table whose rows the ids are.
+
+    Returns:
+        One list per query, in the order of its spans; a query without hits has an empty one.
+        A stretch may hold no hit (an admitted second neighbour behind a refused first one):
+        rank and score are then those of the hit that admitted it.
+
+    Example:
+        See `Retriever.retrieve`.
+    """
+    queries = zip(
+        hits.ids.tolist(),
+        hits.scores.tolist(),
+        expansion.ids.tolist(),
+        expansion.anchors.tolist(),
+        expansion.lengths.tolist(),
+        spans.start.tolist(),
+        spans.end.tolist(),
+        spans.lengths.tolist(),
+        strict=True,
+    )
+    results = []
+    for hit_ids, scores, rows, anchors, n_rows, starts, ends, n_spans in queries:
+        anchor_of = dict(zip(rows[:n_rows], anchors[:n_rows], strict=True))
+        contexts = []
+        for first, behind in zip(starts[:n_spans], ends[:n_spans], strict=True):
+            members = range(first, behind)
+            best = min(anchor_of[row] for row in members)
+            passage = chunks.passage(first, behind)
+            contexts.append(
+                Context(
+                    *passage,
+                    rank=best + 1,
+                    score=scores[best],
+                    hits=tuple(row for row in members if hit_ids[anchor_of[row]] == row),
+                    neighbours=tuple(row for row in members if hit_ids[anchor_of[row]] != row),
+                )
+            )
+        results.append(contexts)
+    return results

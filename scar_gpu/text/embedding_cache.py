@@ -1,0 +1,94 @@
+"""Vectors kept on disk between runs, found again by model and text."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from scar_gpu.text.embedder import Embedder, count_truncated, encode_queries
+
+
+def default_cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/scar_gpu`, or `~/.cache/scar_gpu` where that is not set."""
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification has relative paths ignored.
+    return (Path(root) if Path(root).is_absolute() else Path.home() / ".cache") / "scar_gpu"
+
+
+class CachedEmbedder:
+    """An embedder that embeds a passage only if no earlier run did.
+
+    One SQLite file per model holds the vectors under the SHA-256 of their texts; each call's
+    new vectors are committed together, so an interrupted run keeps all finished calls.
+    Questions are not kept.
+
+    Args:
+        embedder: what embeds the texts that are not there yet.
+        folder: where the file lies; made when missing.
+
+    Raises:
+        ValueError: the file is there and is no such store.
+
+    Example:
+        >>> CachedEmbedder(embedder, default_cache_folder())  # doctest: +SKIP
+    """
+
+    def __init__(self, embedder: Embedder, folder: Path) -> None:
+        self._embedder = embedder
+        # A passage prompt changes the vectors and leaves the model's hash.
+        prompt = str(getattr(embedder, "passage_prompt", ""))
+        key = hashlib.sha256(f"{embedder.content_hash}\n{prompt}".encode()).hexdigest()
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"vectors-{key[:32]}.sqlite"
+        self.name = embedder.name
+        self.dim = embedder.dim
+        self.content_hash = embedder.content_hash
+        try:
+            with self._open() as store:
+                store.execute(
+                    "CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB)"
+                )
+        except sqlite3.DatabaseError as error:
+            raise ValueError(
+                f"{self.path} must be a store of vectors, got: {error}; delete it to start anew"
+            ) from error
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """Embed passages: [n, D] float32, from the file where it has them."""
+        keys = [hashlib.sha256(text.encode()).digest() for text in texts]
+        vectors = np.empty((len(texts), self.dim), dtype=np.float32)
+        missing = []
+        with self._open() as store:
+            for i, key in enumerate(keys):
+                row = store.execute("SELECT vector FROM vectors WHERE text = ?", (key,)).fetchone()
+                if row is None:
+                    missing.append(i)
+                else:
+                    vectors[i] = np.frombuffer(row[0], dtype="<f4")
+        if missing:
+            new = self._embedder.encode([texts[i] for i in missing])
+            vectors[missing] = new
+            rows = [(keys[i], vectors[i].astype("<f4").tobytes()) for i in missing]
+            with self._open() as store:
+                store.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+        return vectors
+
+    def encode_queries(self, texts: list[str]) -> np.ndarray:
+        """Embed questions, by the embedder itself."""
+        return encode_queries(self._embedder, texts)
+
+    def count_truncated(self, texts: list[str]) -> int:
+        """Count the passages that are longer than the embedder reads."""
+        return count_truncated(self._embedder, texts)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """A connection that commits if its block succeeds, and closes."""
+        with closing(sqlite3.connect(self.path, timeout=60)) as connection, connection:
+            yield connection

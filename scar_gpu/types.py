@@ -1,0 +1,58 @@
+"""The results of the operations: NamedTuples of tensors with static, padded shapes."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class NeighborScores(NamedTuple):
+    """SCAR's judgement of the 2W neighbours of every hit, offsets in the order -W..-1, 1..W.
+
+    relevance: [B, K] float32, cos(query, hit); -inf for a padding hit.
+    scores: [B, K, 2W] float32, S(hit, neighbour); -inf outside the document and for padding.
+    mask: [B, K, 2W] bool, True where the neighbour is admitted.
+    """
+
+    relevance: Tensor
+    scores: Tensor
+    mask: Tensor
+
+
+class Expansion(NamedTuple):
+    """The rows that make up each query's context, every row once.
+
+    ids: [B, M] int64 row numbers, padded with -1.
+    scores: [B, M] float32, relevance of a hit or S of a neighbour, padded with -inf.
+    anchors: [B, M] int32, the position among the hits that brought the row in, padded with -1.
+    lengths: [B] int32, entries in use.
+    """
+
+    ids: Tensor
+    scores: Tensor
+    anchors: Tensor
+    lengths: Tensor
+
+
+class Spans(NamedTuple):
+    """Maximal runs of consecutive rows of one document, as half-open row ranges.
+
+    start, end: [B, M] int64, padded with -1.
+    first: [B, M] int32, position in the expansion of the span's earliest row, padded with -1.
+    lengths: [B] int32, spans in use.
+    """
+
+    start: Tensor
+    end: Tensor
+    first: Tensor
+    lengths: Tensor
+
+
+class Hits(NamedTuple):
+    """The k best rows of each query: score descending, then smaller id.
+
+    ids: [B, k] int64 row numbers, padded with -1.
+    scores: [B, k] float32 cosines, padded with -inf.
+    """
+
+    ids: Tensor
+    scores: Tensor

@@ -1,0 +1,260 @@
+"""Bad input: the name, the rule, the value, in one sentence, and the right kind of exception."""
+
+import re
+
+import pytest
+import torch
+
+from tests.backends import only_on
+from tests.corpora import level_corpus, level_rows
+
+N, DIM = 5, 16
+DATA = level_corpus([2, 0, 3], [1, 4], window=2)
+
+
+def scored_by(**wrong: torch.Tensor):
+    """NeighborScores of 2 queries, 3 hits and a window of 2, with the given parts instead."""
+    import scar_gpu
+
+    good = {
+        "relevance": torch.zeros(2, 3),
+        "scores": torch.zeros(2, 3, 4),
+        "mask": torch.zeros(2, 3, 4, dtype=torch.bool),
+    }
+    return scar_gpu.NeighborScores(**(good | wrong))
+
+
+def expanded(ids: list[list[int]]):
+    """An Expansion with these rows."""
+    import scar_gpu
+
+    rows = torch.tensor(ids)
+    return scar_gpu.Expansion(
+        rows, torch.zeros(rows.shape), torch.zeros_like(rows).int(), (rows >= 0).sum(1).int()
+    )
+
+
+def good(name: str) -> dict[str, object]:
+    """Arguments that the operation accepts: 2 queries, 3 hits each, 5 chunks in 2 documents."""
+    hits = torch.tensor([[1, 3, -1], [4, 0, 2]])
+    scored = {
+        "queries": level_rows([0, 3]),
+        "embeddings": DATA.embeddings,
+        "continuity": DATA.continuity,
+        "hits": hits,
+        "row_scale": DATA.row_scale,
+    }
+    return {
+        "row_scale": {"embeddings": DATA.embeddings},
+        "continuity": {"embeddings": DATA.embeddings, "doc_offsets": DATA.doc_offsets},
+        "neighbor_scores": scored,
+        "scar_expand": scored,
+        "expand": {"hits": hits, "neighbor_scores": scored_by()},
+        "window_expand": {"hits": hits, "doc_offsets": DATA.doc_offsets},
+        "spans": {"expansion": expanded(hits.tolist()), "doc_offsets": DATA.doc_offsets},
+        "search": {
+            "queries": level_rows([0, 3]),
+            "embeddings": DATA.embeddings,
+            "k": 2,
+            "row_scale": DATA.row_scale,
+            "row_ranges": torch.tensor([[0, 5], [1, 2]]),
+        },
+        "check_hits": {"hits": hits, "n_chunks": N},
+    }[name]
+
+
+FLOATS = "bfloat16, float16 or float32"
+SCORED = ("neighbor_scores", "scar_expand")
+WITH_QUERIES = (*SCORED, "search")
+WITH_ROWS = ("row_scale", "continuity", *WITH_QUERIES)
+HITS_FIRST = ("expand", "window_expand", "check_hits")
+WITH_HITS = (*SCORED, *HITS_FIRST)
+WITH_OFFSETS = ("continuity", "window_expand", "spans")
+WITH_ORDER = ("expand", "scar_expand", "window_expand")
+f64, i16, i32 = torch.float64, torch.int16, torch.int32
+zeros = torch.zeros
+
+
+def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+# (operations, the argument that is wrong, its value, exception, message)
+TABLE = [
+    (WITH_QUERIES, "queries", [[1.0]], TypeError, "queries must be a torch.Tensor, got list"),
+    (WITH_ROWS, "embeddings", [[1.0]], TypeError, "embeddings must be a torch.Tensor, got list"),
+    (WITH_HITS, "hits", [[1]], TypeError, "hits must be a torch.Tensor, got list"),
+    (WITH_OFFSETS, "doc_offsets", [0, 5], TypeError,
+     "doc_offsets must be a torch.Tensor, got list"),
+    (SCORED, "continuity", None, TypeError, "continuity must be a torch.Tensor, got NoneType"),
+    (WITH_QUERIES, "row_scale", 1.0, TypeError, "row_scale must be a torch.Tensor, got float"),
+    (WITH_QUERIES, "queries", zeros(2, DIM, dtype=f64), TypeError,
+     f"queries must be {FLOATS}, got torch.float64"),
+    (WITH_ROWS, "embeddings", zeros(N, DIM, dtype=i32), TypeError,
+     f"embeddings must be {FLOATS}, got torch.int32"),
+    (SCORED, "continuity", zeros(2, N, dtype=f64), TypeError,
+     "continuity must be float32, got torch.float64"),
+    (WITH_HITS, "hits", zeros(2, 3), TypeError, "hits must be int32 or int64, got torch.float32"),
+    (WITH_HITS, "hits", zeros(2, 3, dtype=i16), TypeError,
+     "hits must be int32 or int64, got torch.int16"),
+    (WITH_QUERIES, "row_scale", zeros(N, dtype=f64), TypeError,
+     "row_scale must be float32, got torch.float64"),
+    (SCORED, "relevance", zeros(2, 3, dtype=f64), TypeError,
+     "relevance must be float32, got torch.float64"),
+    (WITH_OFFSETS, "doc_offsets", torch.tensor([0, 5], dtype=i32), TypeError,
+     "doc_offsets must be int64, got torch.int32"),
+    (("search",), "row_ranges", zeros(2, 2), TypeError,
+     "row_ranges must be int64, got torch.float32"),
+    (WITH_QUERIES, "queries", zeros(DIM), ValueError,
+     "queries must have shape [B, 16], got [16]"),
+    (WITH_ROWS, "embeddings", zeros(DIM), ValueError,
+     "embeddings must have shape [N, D], got [16]"),
+    (SCORED, "hits", torch.tensor([1]), ValueError, "hits must have shape [2, K], got [1]"),
+    (HITS_FIRST, "hits", torch.tensor([1]), ValueError, "hits must have shape [B, K], got [1]"),
+    (WITH_QUERIES, "queries", zeros(2, 15), ValueError,
+     "queries must have shape [B, 16], got [2, 15]"),
+    (SCORED, "hits", zeros(3, 3, dtype=i32), ValueError,
+     "hits must have shape [2, K], got [3, 3]"),
+    (SCORED, "continuity", zeros(N), ValueError,
+     "continuity must have shape [W, 5], got [5]"),
+    (SCORED, "continuity", zeros(2, N + 1), ValueError,
+     "continuity must have shape [W, 5], got [2, 6]"),
+    (WITH_QUERIES, "row_scale", zeros(N - 1), ValueError,
+     "row_scale must have shape [5], got [4]"),
+    (WITH_QUERIES, "row_scale", zeros(N, 1), ValueError,
+     "row_scale must have shape [5], got [5, 1]"),
+    (SCORED, "relevance", zeros(2, 4), ValueError, "relevance must have shape [2, 3], got [2, 4]"),
+    (WITH_OFFSETS, "doc_offsets", zeros(2, 2, dtype=torch.int64), ValueError,
+     "doc_offsets must have shape [num_docs + 1], got [2, 2]"),
+    (WITH_OFFSETS, "doc_offsets", zeros(0, dtype=torch.int64), ValueError,
+     "doc_offsets must have at least one entry, got none"),
+    (("search",), "row_ranges", zeros(3, 2, dtype=torch.int64), ValueError,
+     "row_ranges must have shape [2, 2], got [3, 2]"),
+    (("search",), "row_ranges", zeros(2, 3, dtype=torch.int64), ValueError,
+     "row_ranges must have shape [2, 2], got [2, 3]"),
+    (WITH_ROWS, "embeddings", zeros(DIM, N).t(), ValueError,
+     "embeddings must have a contiguous last dimension, got (1, 5)"),
+    (WITH_QUERIES, "embeddings", meta(N, DIM), ValueError,
+     "queries must be on meta like embeddings, got cpu"),
+    (SCORED, "continuity", meta(2, N), ValueError,
+     "continuity must be on cpu like embeddings, got meta"),
+    (SCORED, "hits", meta(2, 3, dtype=i32), ValueError,
+     "hits must be on cpu like embeddings, got meta"),
+    (WITH_QUERIES, "row_scale", meta(N), ValueError,
+     "row_scale must be on cpu like embeddings, got meta"),
+    (SCORED, "relevance", meta(2, 3), ValueError,
+     "relevance must be on cpu like embeddings, got meta"),
+    (("search",), "row_ranges", meta(2, 2, dtype=torch.int64), ValueError,
+     "row_ranges must be on cpu like embeddings, got meta"),
+    (("continuity",), "doc_offsets", meta(2, dtype=torch.int64), ValueError,
+     "doc_offsets must be on cpu like embeddings, got meta"),
+    (("window_expand",), "doc_offsets", meta(2, dtype=torch.int64), ValueError,
+     "doc_offsets must be on cpu like hits, got meta"),
+    (SCORED, "lam", -1, ValueError, "lam must be finite and >= 0, got -1"),
+    (SCORED, "lam", -1e-9, ValueError, "lam must be finite and >= 0, got -1e-09"),
+    (SCORED, "lam", float("nan"), ValueError, "lam must be finite and >= 0, got nan"),
+    (SCORED, "lam", float("inf"), ValueError, "lam must be finite and >= 0, got inf"),
+    (SCORED, "gamma", float("nan"), ValueError, "gamma must be finite, got nan"),
+    (SCORED, "gamma", float("inf"), ValueError, "gamma must be finite, got inf"),
+    (SCORED, "gamma", float("-inf"), ValueError, "gamma must be finite, got -inf"),
+    (WITH_ORDER, "order", "page", ValueError, "order must be 'rank' or 'document', got 'page'"),
+    (("continuity",), "window", -1, ValueError, "window must be >= 0, got -1"),
+    (("window_expand",), "before", -1, ValueError, "before must be >= 0, got -1"),
+    (("window_expand",), "after", -2, ValueError, "after must be >= 0, got -2"),
+    (("search",), "k", 0, ValueError, "k must be >= 1, got 0"),
+    (("search",), "k", -3, ValueError, "k must be >= 1, got -3"),
+]  # fmt: skip
+
+# Values that only the CPU kernel reads.
+VALUES = [
+    *(
+        (SCORED, "hits", torch.tensor([[0, 1, -1], [4, 2, value]]), IndexError,
+         f"hits[1, 2] must be -1 or in [0, 5), got {value}")
+        for value in (5, -2, 2**40, -(2**40))
+    ),
+    (("window_expand", "check_hits"), "hits", torch.tensor([[0, 1, 7], [9, 2, 4]]), IndexError,
+     "hits[0, 2] must be -1 or in [0, 5), got 7"),
+    (("window_expand", "check_hits"), "hits", torch.tensor([[0, 1, -2]], dtype=i32), IndexError,
+     "hits[0, 2] must be -1 or in [0, 5), got -2"),
+    (("spans",), "expansion", expanded([[0, 5]]), IndexError,
+     "ids[0, 1] must be -1 or in [0, 5), got 5"),
+    (("search",), "row_ranges", torch.tensor([[0, 5], [2, 6]]), IndexError,
+     "row_ranges[1] must satisfy 0 <= start <= end <= 5, got [2, 6)"),
+    (("search",), "row_ranges", torch.tensor([[0, 5], [-1, 2]]), IndexError,
+     "row_ranges[1] must satisfy 0 <= start <= end <= 5, got [-1, 2)"),
+    (("search",), "row_ranges", torch.tensor([[3, 2], [0, 5]]), IndexError,
+     "row_ranges[0] must satisfy 0 <= start <= end <= 5, got [3, 2)"),
+    (WITH_OFFSETS, "doc_offsets", torch.tensor([0, 4, 3, 5]), ValueError,
+     "doc_offsets must not fall, got 4 then 3 at position 2"),
+    (WITH_OFFSETS, "doc_offsets", torch.tensor([1, 5]), ValueError,
+     "doc_offsets must start at 0, got 1"),
+    (("continuity",), "doc_offsets", torch.tensor([0, 4]), ValueError,
+     "doc_offsets must end at the number of chunks, 5, got 4"),
+    (("continuity",), "doc_offsets", torch.tensor([0, 6]), ValueError,
+     "doc_offsets must end at the number of chunks, 5, got 6"),
+]  # fmt: skip
+
+
+def rows_of(table):
+    """One test for each operation of each row."""
+    return [
+        pytest.param(name, *rest, id=f"{name}-{rest[0]}-{rest[-1].split('got ')[-1]}")
+        for operations, *rest in table
+        for name in operations
+    ]
+
+
+@pytest.mark.parametrize(("name", "argument", "value", "exception", "message"), rows_of(TABLE))
+def test_bad_argument(name, argument, value, exception, message):
+    import scar_gpu
+
+    arguments = good(name) | {argument: value}
+    with pytest.raises(exception, match=f"^{re.escape(message)}$"):
+        getattr(scar_gpu, name)(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "exception", "message"),
+    [
+        ({"relevance": zeros(2, 3, dtype=f64)}, TypeError,
+         "relevance must be float32, got torch.float64"),
+        ({"scores": zeros(2, 3, 4, dtype=torch.float16)}, TypeError,
+         "scores must be float32, got torch.float16"),
+        ({"mask": zeros(2, 3, 4)}, TypeError, "mask must be bool, got torch.float32"),
+        ({"relevance": zeros(2, 2)}, ValueError, "relevance must have shape [2, 3], got [2, 2]"),
+        ({"scores": zeros(2, 3)}, ValueError, "scores must have shape [2, 3, 2W], got [2, 3]"),
+        ({"scores": zeros(2, 3, 3), "mask": zeros(2, 3, 3, dtype=torch.bool)}, ValueError,
+         "scores must have an even last dimension, got 3"),
+        ({"mask": zeros(2, 3, 2, dtype=torch.bool)}, ValueError,
+         "mask must have shape [2, 3, 4], got [2, 3, 2]"),
+        ({"scores": meta(2, 3, 4)}, ValueError, "scores must be on cpu like hits, got meta"),
+    ],
+)  # fmt: skip
+def test_bad_neighbor_scores(wrong, exception, message):
+    test_bad_argument("expand", "neighbor_scores", scored_by(**wrong), exception, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [("expand", "neighbor_scores"), ("spans", "expansion")]
+)
+@pytest.mark.parametrize("value", [zeros(2, 3), None], ids=["Tensor", "NoneType"])
+def test_a_result_is_expected_and_something_else_given(name, argument, value):
+    import scar_gpu
+
+    message = f"^{argument} must be .+, got {type(value).__name__}$"
+    with pytest.raises(TypeError, match=message):
+        getattr(scar_gpu, name)(**(good(name) | {argument: value}))
+
+
+@only_on("cpu")
+@pytest.mark.parametrize(("name", "argument", "value", "exception", "message"), rows_of(VALUES))
+def test_bad_value(name, argument, value, exception, message):
+    test_bad_argument(name, argument, value, exception, message)
+
+
+@pytest.mark.parametrize("name", ["row_scale", *WITH_HITS, *WITH_OFFSETS, "search"])
+def test_the_good_arguments_are_good(name):
+    """Or every row of the tables would pass for the wrong reason."""
+    import scar_gpu
+
+    getattr(scar_gpu, name)(**good(name))
