@@ -21,6 +21,8 @@ constexpr int64_t HITS_PER_THREAD = 64;
 // Hits ahead whose rows are fetched.
 constexpr int64_t AHEAD = 2;
 
+int64_t row_of(uint64_t item) { return static_cast<int64_t>(item >> 32); }
+
 int64_t block_size(const Tensor& queries, const Tensor& hits) {
   const int64_t n_queries = queries.size(0), n_hits = hits.size(1);
   const int64_t bytes = QueryBlock::bytes_per_query(queries.size(1)) + 64 * n_hits;
@@ -69,7 +71,8 @@ void NeighborScorer::run(int64_t first, int64_t count, float* relevance, float* 
   parallel_for(n_items, HITS_PER_THREAD, [&](int64_t begin, int64_t end) {
     Scratch scratch(window());
     for (int64_t i = begin; i < end; ++i) {
-      if (n_items >= SORT_FROM && i + AHEAD < end) prefetch(items_[i + AHEAD]);
+      if (n_items >= SORT_FROM && i + AHEAD < end)
+        embeddings_.prefetch(row_of(items_[i + AHEAD]) - window(), 2 * window() + 1);
       score(items_[i], first, out, scratch);
     }
   });
@@ -107,17 +110,9 @@ void NeighborScorer::sort_by_row(int64_t n_items) {
   }
 }
 
-void NeighborScorer::prefetch(uint64_t item) const {
-  const int64_t row = static_cast<int64_t>(item >> 32);
-  const int64_t low = std::max<int64_t>(row - window(), 0);
-  const int64_t high = std::min(row + window() + 1, embeddings_.count());
-  const char* end = embeddings_.row(high);
-  for (const char* line = embeddings_.row(low); line < end; line += 64) __builtin_prefetch(line);
-}
-
 void NeighborScorer::score(uint64_t item, int64_t first, const Outputs& out,
                            Scratch& scratch) const {
-  const int64_t row = static_cast<int64_t>(item >> 32);
+  const int64_t row = row_of(item);
   const int64_t slot = static_cast<int64_t>(item & 0xffffffffu);
   const int64_t query = slot / n_hits(), w = window();
   float* scores = out.scores + slot * n_neighbors();

@@ -1,8 +1,10 @@
 // The vector source behind rows.h, compiled once per instruction set: rows_<name>.cpp includes it.
 //
 // The canonical dot product: lane l sums the products d = l, l + 32, l + 64, ... with fused
-// multiply-add; a last partial block is filled with zeros; then lane l takes lane l + 16, l + 8,
-// l + 4, l + 2, l + 1. Neither the register width nor the number of rows in flight changes a bit.
+// multiply-add; a last partial block is filled with zeros; then the lanes are folded in half five
+// times. Neither the register width nor the number of rows in flight changes a bit.
+
+#include <type_traits>
 
 #include "simd.h"
 
@@ -13,12 +15,18 @@ using scar_gpu::padded;
 
 constexpr int VECTORS = LANES / Vec::width;
 
+// The fixed order of the last additions: lane l takes lane l + 16, then l + 8, l + 4, l + 2, l + 1.
+template <int HALF, class Number>
+inline Number fold(Number* lanes) {
+  for (int l = 0; l < HALF; ++l) lanes[l] += lanes[l + HALF];
+  if constexpr (HALF > 1) return fold<HALF / 2>(lanes);
+  return lanes[0];
+}
+
 inline float sum_of_lanes(const Vec* lanes) {
   float sums[LANES];
   for (int v = 0; v < VECTORS; ++v) store(sums + v * Vec::width, lanes[v]);
-  for (int half = LANES / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) sums[l] += sums[l + half];
-  return sums[0];
+  return fold<LANES / 2>(sums);
 }
 
 template <int ROWS, class Row>
@@ -83,15 +91,25 @@ double sum_of_squares(const void* row, int64_t dim) {
   // A product of two float32 is exact in float64, so only the order of the sums matters.
   double lanes[LANES] = {};
   const Row* values = static_cast<const Row*>(row);
-  for (int64_t begin = 0; begin < dim; begin += LANES) {
-    float block[LANES];
-    widen<Row>(values + begin, dim - begin < LANES ? dim - begin : LANES, 1, block);
+  const auto add = [&](const float* block) {
     for (int l = 0; l < LANES; ++l)
       lanes[l] += static_cast<double>(block[l]) * static_cast<double>(block[l]);
+  };
+  const int64_t whole = dim / LANES * LANES;
+  float block[LANES];
+  for (int64_t d = 0; d < whole; d += LANES) {
+    if constexpr (std::is_same_v<Row, float>) {
+      add(values + d);
+    } else {
+      for (int v = 0; v < LANES; v += Vec::width) store(block + v, load(values + d + v));
+      add(block);
+    }
   }
-  for (int half = LANES / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-  return lanes[0];
+  if (whole < dim) {
+    widen<Row>(values + whole, dim - whole, 1, block);
+    add(block);
+  }
+  return fold<LANES / 2>(lanes);
 }
 
 template <class Row>

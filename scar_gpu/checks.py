@@ -27,8 +27,9 @@ def check_tensor(
     dtypes: tuple[torch.dtype, ...],
     shape: tuple[int | str, ...],
     device: torch.device | None = None,
+    owner: str = "embeddings",
 ) -> None:
-    """Check type, dtype, rank, sizes (a str stands for any size) and device of one tensor."""
+    """Check type, dtype, rank, sizes (a str stands for any size), and `owner`'s device."""
     if not isinstance(value, Tensor):
         fail(TypeError, name, "be a torch.Tensor", type(value).__name__)
     if value.dtype not in dtypes:
@@ -40,7 +41,7 @@ def check_tensor(
         if expected.__class__ is not str and size != expected:
             fail(ValueError, name, f"have shape {_sizes(shape)}", _sizes(tuple(actual)))
     if device is not None and value.device != device:
-        fail(ValueError, name, f"be on {device} like embeddings", value.device)
+        fail(ValueError, name, f"be on {device} like {owner}", value.device)
 
 
 def check_embeddings(embeddings: Tensor) -> None:
@@ -56,9 +57,11 @@ def check_scale(row_scale: Tensor | None, n_chunks: int, device: torch.device) -
         check_tensor("row_scale", row_scale, (torch.float32,), (n_chunks,), device)
 
 
-def check_offsets(doc_offsets: Tensor, device: torch.device | None = None) -> None:
+def check_offsets(
+    doc_offsets: Tensor, device: torch.device | None = None, owner: str = "embeddings"
+) -> None:
     """Check the document bounds: [num_docs + 1] int64, at least one entry."""
-    check_tensor("doc_offsets", doc_offsets, (torch.int64,), ("num_docs + 1",), device)
+    check_tensor("doc_offsets", doc_offsets, (torch.int64,), ("num_docs + 1",), device, owner)
     if doc_offsets.shape[0] == 0:
         fail(ValueError, "doc_offsets", "have at least one entry", "none")
 
@@ -135,9 +138,9 @@ def expand(
     """Check the arguments of the operation `expand`."""
     check_tensor("hits", hits, ID_DTYPES, ("B", "K"))
     n_queries, k = hits.shape
-    check_tensor("relevance", relevance, (torch.float32,), (n_queries, k), hits.device)
-    check_tensor("scores", scores, (torch.float32,), (n_queries, k, "2W"), hits.device)
-    check_tensor("mask", mask, (torch.bool,), tuple(scores.shape), hits.device)
+    check_tensor("relevance", relevance, (torch.float32,), (n_queries, k), hits.device, "hits")
+    check_tensor("scores", scores, (torch.float32,), (n_queries, k, "2W"), hits.device, "hits")
+    check_tensor("mask", mask, (torch.bool,), tuple(scores.shape), hits.device, "hits")
     if scores.shape[2] % 2:
         fail(ValueError, "scores", "have an even last dimension", scores.shape[2])
 
@@ -165,7 +168,7 @@ def window_expand(
 ) -> None:
     """Check the arguments of the operation `window_expand`."""
     check_tensor("hits", hits, ID_DTYPES, ("B", "K"))
-    check_offsets(doc_offsets, hits.device)
+    check_offsets(doc_offsets, hits.device, "hits")
     check_at_least("before", before, 0)
     check_at_least("after", after, 0)
 
@@ -173,7 +176,7 @@ def window_expand(
 def spans(ids: Tensor, doc_offsets: Tensor) -> None:
     """Check the arguments of the operation `spans`."""
     check_tensor("ids", ids, ID_DTYPES, ("B", "M"))
-    check_offsets(doc_offsets, ids.device)
+    check_offsets(doc_offsets, ids.device, "ids")
 
 
 def search(

@@ -73,7 +73,7 @@ def dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM: tl.constexpr,
     """
     sums = (tl.zeros([LANES], tl.float32),)
     for _ in tl.static_range(len(row_ptrs)):
-        sums = sums + (tl.zeros([LANES], tl.float32),)
+        sums += (tl.zeros([LANES], tl.float32),)
     for first in tl.range(0, DIM, LANES * UNROLL):
         for step in tl.static_range(UNROLL):
             columns = first + step * LANES + tl.arange(0, LANES)
@@ -81,11 +81,11 @@ def dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM: tl.constexpr,
             grown = (tl.fma(query, query, sums[0]),)
             for i in tl.static_range(len(row_ptrs)):
                 row = load_entries(row_ptrs[i], columns, 1, is_row[i], DIM)
-                grown = grown + (tl.fma(query, row, sums[i + 1]),)
+                grown += (tl.fma(query, row, sums[i + 1]),)
             sums = grown
     totals = (add_pairs(sums[0], LANES),)
     for i in tl.static_range(len(row_ptrs)):
-        totals = totals + (add_pairs(sums[i + 1], LANES),)
+        totals += (add_pairs(sums[i + 1], LANES),)
     return totals
 
 
@@ -98,7 +98,7 @@ def cosines(query_ptr, stride, scale, is_used, embeddings_ptr, row_stride, row_s
     """
     row_ptrs = ()
     for i in tl.static_range(len(rows)):
-        row_ptrs = row_ptrs + (embeddings_ptr + rows[i] * row_stride,)
+        row_ptrs += (embeddings_ptr + rows[i] * row_stride,)
     totals = dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM, LANES, UNROLL)
     norm = tl.sqrt_rn(totals[0])
     inverse = tl.where(norm == 0, 0.0, tl.div_rn(1.0, norm))
@@ -107,7 +107,7 @@ def cosines(query_ptr, stride, scale, is_used, embeddings_ptr, row_stride, row_s
         dot = totals[i + 1]
         if row_scale_ptr is not None:
             dot = dot * tl.load(row_scale_ptr + rows[i], mask=is_row[i], other=0)
-        results = results + (dot * inverse,)
+        results += (dot * inverse,)
     return results
 
 

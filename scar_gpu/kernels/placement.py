@@ -57,7 +57,7 @@ def sort_by_row(source_ptrs, column_ptrs, length, BLOCK: tl.constexpr):
             place += (tl.load(source_ptrs[0] + other) < rows).to(tl.int32)
         values = (rows,)
         for i in tl.static_range(1, len(source_ptrs)):
-            values = values + (tl.load(source_ptrs[i] + index, mask=is_entry, other=0),)
+            values += (tl.load(source_ptrs[i] + index, mask=is_entry, other=0),)
         tl.debug_barrier()  # everything is read before it is overwritten
         for i in tl.static_range(len(column_ptrs)):
             tl.store(column_ptrs[i] + place, values[i], mask=is_entry)

@@ -44,7 +44,8 @@ def launch_row_scale(embeddings: Tensor) -> Tensor:
     """[N] float32."""
     n_chunks, dim = embeddings.shape
     row_scale = embeddings.new_empty(n_chunks, dtype=torch.float32)
-    if n_chunks == 0: return row_scale
+    if n_chunks == 0:
+        return row_scale
     unit = stride_unit(embeddings)
     config = default_config(dim, embeddings.dtype, warp_size())
     with torch.cuda.device_of(embeddings):

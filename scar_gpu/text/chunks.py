@@ -109,7 +109,8 @@ class ChunkTable:
 
     def text(self, row: int) -> str:
         """The text of chunk `row` as it stands in its document."""
-        return self.texts[self.document[row]][self.start[row] : self.end[row]]
+        text: str = self.texts[self.document[row]]
+        return text[self.start[row] : self.end[row]]
 
     def embedding_text(self, row: int) -> str:
         """What is embedded for chunk `row`: its heading path, if any, a line end, its text."""

@@ -65,6 +65,8 @@ def assemble(
     )
     results = []
     for hit_ids, scores, rows, anchors, n_rows, starts, ends, n_spans in queries:
+        # Not read off the anchors: a window gives a hit beside a better one to that one.
+        is_hit = set(hit_ids)
         anchor_of = dict(zip(rows[:n_rows], anchors[:n_rows], strict=True))
         contexts = []
         for first, behind in zip(starts[:n_spans], ends[:n_spans], strict=True):
@@ -76,8 +78,8 @@ def assemble(
                     *passage,
                     rank=best + 1,
                     score=scores[best],
-                    hits=tuple(row for row in members if hit_ids[anchor_of[row]] == row),
-                    neighbours=tuple(row for row in members if hit_ids[anchor_of[row]] != row),
+                    hits=tuple(row for row in members if row in is_hit),
+                    neighbours=tuple(row for row in members if row not in is_hit),
                 )
             )
         results.append(contexts)

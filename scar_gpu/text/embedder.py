@@ -39,7 +39,7 @@ class Embedder(Protocol):
 def encode_queries(embedder: Embedder, texts: list[str]) -> np.ndarray:
     """Embed questions: by `encode_queries` where the embedder has it, else by `encode`."""
     encode = getattr(embedder, "encode_queries", embedder.encode)
-    return _checked(encode(texts), len(texts), embedder)
+    return checked_vectors(encode(texts), len(texts), embedder)
 
 
 def count_truncated(embedder: Embedder, texts: list[str]) -> int:
@@ -73,7 +73,9 @@ def encode_unique(
     vectors = np.empty((len(distinct), embedder.dim), dtype=np.float32)
     for start in range(0, len(distinct), batch_size):
         batch = distinct[start : start + batch_size]
-        vectors[start : start + len(batch)] = _checked(embedder.encode(batch), len(batch), embedder)
+        vectors[start : start + len(batch)] = checked_vectors(
+            embedder.encode(batch), len(batch), embedder
+        )
         if progress is not None:
             progress(start + len(batch), len(distinct))
     return vectors[inverse]
@@ -86,7 +88,8 @@ def distinct_texts(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
     return list(rows), np.array(inverse, dtype=np.int64)
 
 
-def _checked(vectors: np.ndarray, n: int, embedder: Embedder) -> np.ndarray:
+def checked_vectors(vectors: np.ndarray, n: int, embedder: Embedder) -> np.ndarray:
+    """The vectors as float32, or a ValueError if they are not [n, D]."""
     if vectors.shape != (n, embedder.dim):
         raise ValueError(
             f"vectors of {embedder.name} must have shape {(n, embedder.dim)}, got {vectors.shape}"

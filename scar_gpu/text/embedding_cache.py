@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scar_gpu.text.embedder import Embedder, count_truncated, encode_queries
+from scar_gpu.text.embedder import Embedder, checked_vectors, count_truncated, encode_queries
 
 
 def default_cache_folder() -> Path:
@@ -73,7 +73,7 @@ class CachedEmbedder:
                     vectors[i] = np.frombuffer(row[0], dtype="<f4")
         if missing:
             new = self._embedder.encode([texts[i] for i in missing])
-            vectors[missing] = new
+            vectors[missing] = checked_vectors(new, len(missing), self)
             rows = [(keys[i], vectors[i].astype("<f4").tobytes()) for i in missing]
             with self._open() as store:
                 store.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)

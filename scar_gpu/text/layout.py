@@ -72,7 +72,7 @@ def blank_at(lines: list[Line], number: int) -> bool:
 
 def is_contents_line(text: str) -> bool:
     """Whether `text` reads like a line of a table of contents."""
-    return _CONTENTS.search(text) is not None
+    return len(text) <= _LONGEST_TITLE and _CONTENTS.search(text) is not None
 
 
 def is_title(text: str) -> bool:

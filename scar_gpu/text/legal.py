@@ -92,10 +92,12 @@ def _legal_at(lines: list[Line], i: int, opens_paragraph: bool) -> _Legal | None
     if not title:
         title, last = _title_below(lines, i)
         return _Legal(start, lines[last].end, kind, label, "", title)
-    if title[0].islower() or is_contents_line(title) or _PAGE_NUMBER.search(title):
+    if title[0].islower() or is_contents_line(title):
         return None
     mark = match["mark"] or ""
     if is_title(title) or (mark and is_title(title[:-1])):
+        if _PAGE_NUMBER.search(title):
+            return None
         return _Legal(start, line.end, kind, label, mark, title)
     run_in = _RUN_IN.match(title)
     if run_in is None or not opens_paragraph or len(run_in["title"].split()) > 12:

@@ -34,7 +34,7 @@ def rst_headings(text: str) -> list[Heading]:
         underline, title = lines[i].text.rstrip(), lines[i - 1].text.rstrip()
         if not title or not _ADORNMENT.fullmatch(underline) or _ADORNMENT.fullmatch(title):
             continue
-        if len(underline) < min(len(title.lstrip()), 4) or last_underline == i - 1:
+        if len(underline) < min(len(title.lstrip()), 4):
             continue
         overlined = i >= 2 and last_underline != i - 2 and lines[i - 2].text.rstrip() == underline
         first = i - 2 if overlined else i - 1

@@ -71,13 +71,14 @@ class SentenceTransformerEmbedder:
             )
         self._model.eval()
         self.name = DEFAULT_MODEL if model is None else str(model)
-        self.dim = int(self._model.get_embedding_dimension())
         self.content_hash = (
             DEFAULT_MODEL_SHA256 if model is None else weights_hash(source, str(model))
         )
         self.batch_size = batch_size
         self.query_prompt = self._prompt(query_prompt, ("query",))
         self.passage_prompt = self._prompt(passage_prompt, ("document", "passage", "corpus"))
+        # Not every model declares its dimension, and the library has renamed the question.
+        self.dim = int(self._model.encode("", show_progress_bar=False).shape[-1])
         limit = self._model.max_seq_length
         self.max_tokens = None if limit is None or limit == math.inf else int(limit)
 

@@ -30,7 +30,6 @@ def small_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[WordEmbe
     monkeypatch.setattr("scar_gpu.text.SentenceTransformerEmbedder", embedder)
     monkeypatch.setattr(demo_corpus, "python_topics", lambda: TOPICS)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "200")
     return made
 
 
@@ -81,9 +80,8 @@ def test_the_demo_says_how_much_scar_saves(small_demo: list[WordEmbedder]) -> No
 
 
 def test_piped_output_is_100_columns_wide_and_without_colour(
-    small_demo: list[WordEmbedder], monkeypatch: pytest.MonkeyPatch
+    small_demo: list[WordEmbedder],
 ) -> None:
-    monkeypatch.delenv("COLUMNS")
     lines = run("demo", "--window", "2", "--text")
     assert max(map(len, lines)) <= 100
     assert "\x1b" not in "".join(lines)

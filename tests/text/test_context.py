@@ -65,6 +65,12 @@ def test_rank_and_score_are_those_of_the_best_hit() -> None:
     assert (context.hits, context.neighbours) == ((1, 3), (2,))
 
 
+def test_a_hit_stays_a_hit_beside_a_better_one() -> None:
+    # A static window gives row 2, a hit itself, to the better hit next to it.
+    (context,) = one_query([1, 2], [0.75, 0.5], [0, 1, 2, 3], [0, 0, 0, 1], [(0, 4)])
+    assert (context.rank, context.hits, context.neighbours) == (1, (1, 2), (0, 3))
+
+
 def test_a_span_without_a_hit_has_the_score_of_the_one_that_admitted_it() -> None:
     contexts = one_query([5, 0], [0.5, 0.25], [5, 0, 2], [0, 1, 1], [(5, 6), (0, 1), (2, 3)])
     assert contexts[2] == Context("a", 4, 8, "4567", 2, 0.25, hits=(), neighbours=(2,))

@@ -71,7 +71,7 @@ def default_model() -> SentenceTransformerEmbedder:
 
 
 def test_the_default_model_knows_what_is_near(
-    default_model: SentenceTransformerEmbedder, capfd: pytest.CaptureFixture[str]
+    default_model: SentenceTransformerEmbedder,
 ) -> None:
     cat, kitten, tax, again = vectors = default_model.encode(
         ["A cat sleeps.", "A kitten naps.", "Taxes are due.", "A cat sleeps."]
@@ -84,7 +84,6 @@ def test_the_default_model_knows_what_is_near(
     question = default_model.encode_queries(["A cat sleeps."])
     assert np.allclose(question, cat, atol=1e-5)
     assert default_model.encode([]).shape == (0, 384)
-    assert capfd.readouterr().err == ""
 
 
 def test_the_default_model_counts_what_it_truncates(
@@ -100,7 +99,9 @@ def test_the_default_model_counts_what_it_truncates(
     assert not caplog.records
 
 
-def test_prompts_are_put_before_the_texts(default_model: SentenceTransformerEmbedder) -> None:
+def test_prompts_are_put_before_the_texts(
+    default_model: SentenceTransformerEmbedder, capfd: pytest.CaptureFixture[str]
+) -> None:
     prompted = SentenceTransformerEmbedder(
         default_model_folder(), device="cpu", query_prompt="query: ", passage_prompt="passage: "
     )
@@ -110,6 +111,7 @@ def test_prompts_are_put_before_the_texts(default_model: SentenceTransformerEmbe
     )
     assert prompted.content_hash == default_model.content_hash == DEFAULT_MODEL_SHA256
     assert prompted.name == str(default_model_folder())
+    assert capfd.readouterr() == ("", "")
 
 
 def test_other_weights_in_the_default_model_are_an_error(
@@ -169,6 +171,18 @@ def test_stored_vectors_are_not_embedded_again(embedder: WordEmbedder, tmp_path:
     assert embedder.seen == ["a", "b", "c"]
     assert np.array_equal(second[[2, 0]], first)
     assert np.array_equal(second, WordEmbedder().encode(["b", "c", "a"]))
+
+
+def test_vectors_of_a_wrong_shape_are_not_stored(tmp_path: Path) -> None:
+    class Wrong(WordEmbedder):
+        def encode(self, texts: list[str]) -> np.ndarray:
+            return super().encode(texts)[:1]
+
+    with pytest.raises(ValueError, match=r"must have shape \(2, 32\), got \(1, 32\)"):
+        CachedEmbedder(Wrong(), tmp_path).encode(["a", "b"])
+    assert np.array_equal(
+        CachedEmbedder(WordEmbedder(), tmp_path).encode(["b"]), WordEmbedder().encode(["b"])
+    )
 
 
 def test_an_interrupted_run_keeps_its_finished_calls(

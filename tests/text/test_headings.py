@@ -38,6 +38,7 @@ def test_rst_titles_may_follow_each_other() -> None:
     [
         "two lines of\na paragraph\n-----------\n",
         "   indented\n   ========\n",
+        "   indented\n========\n",
         "text\n\n--------\n\ntext\n",
         "Code::\n\n   Not a title\n   ===========\n",
         "=====  =====\nA      B\n=====  =====\n1      2\n=====  =====\n",
@@ -160,6 +161,9 @@ def test_numbered_headings_of_an_rfc() -> None:
         "1. Take the lid off\n\n2. Stir\n\n3. Wait",
         "1. Take the lid off.",
         "1. take the lid off",
+        "2.1. Take the lid off.",
+        "2.1. Take the lid off,\n     stir,\n     wait",
+        "text that wraps before section\n2.1. Something Else",
         "3.2  Title ........ 14",
         "3.2  Title        14",
         "27 April 2016",
@@ -210,6 +214,8 @@ Article 2 Copies
 
 Section 5 of the act applies to copies.
 
+Section 6 of the act
+
 Article 3
 
 The holder may ask for a copy.
@@ -230,7 +236,9 @@ def test_legal_headings_of_a_law() -> None:
 def test_a_contract_has_sections_inside_articles() -> None:
     text = (
         "ARTICLE I\n\nDEFINITIONS\n\nSection 1.01  Terms.  In this agreement a term has the "
-        "meaning given.\n\nSection 1.02 Interpretation. (a) Singular is plural.\n\n"
+        "meaning that the parties ... had in mind when they signed it, whatever a later reader "
+        "takes it to mean, except where it is one of those in Section 12\n\n"
+        "Section 1.02 Interpretation. (a) Singular is plural.\n\n"
         "ARTICLE II\n\nSection 2.01 The Merger: what happens\n\ntext.\n"
     )
     assert outline(text, "legal") == [

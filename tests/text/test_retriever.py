@@ -65,6 +65,14 @@ def test_a_context_carries_the_hits_rank_and_relevance(retriever: Retriever) -> 
             assert context.score == scores[context.rank - 1]
 
 
+def test_every_method_has_the_same_hits(retriever: Retriever) -> None:
+    for k in (1, 2, 3, 4):
+        hits = retriever.index.search(retriever.encode_queries("river apple"), k).ids[0].tolist()
+        for method in ("none", "window", "scar"):
+            (contexts,) = retriever.retrieve("river apple", k, method)
+            assert sorted(hits) == sorted(row for c in contexts for row in c.hits)
+
+
 def test_orders(retriever: Retriever) -> None:
     query = "cold river water end"
     ranked, reading = (

@@ -82,6 +82,8 @@ def test_crlf_splits_at_the_same_places() -> None:
     lines = ["aaa bbb\r\n", "ccc\r\n\r\n", "ddd eee"]
     assert [text[a:b] for a, b in split_text(text, 17, 0)] == paragraphs
     assert [text[a:b] for a, b in split_text(text, 10, 0)] == lines
+    # The first two lines would fit together, but a paragraph ends between them.
+    assert split_text("aa\r\n\r\nbb\r\ncc", 11, 0) == [(0, 6), (6, 12)]
 
 
 def test_white_space_is_joined_to_a_neighbour() -> None:

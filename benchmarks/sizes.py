@@ -1,0 +1,22 @@
+"""Workload sizes in one place: full for the figures, tiny so that the tests can run the suite."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Size:
+    """Shapes and repetitions of the benchmarks."""
+
+    n_chunks: int
+    dim: int
+    n_queries: int
+    k: int
+    window: int
+    rounds: int
+    chunks_per_doc: int = 100
+
+
+FULL = Size(n_chunks=1_000_000, dim=384, n_queries=8192, k=10, window=1, rounds=9)
+TINY = Size(n_chunks=2_000, dim=32, n_queries=16, k=3, window=1, rounds=2)
+# One call of an interactive user: everything is in cache and fixed costs decide.
+SMALL = Size(n_chunks=1_000, dim=384, n_queries=1, k=5, window=1, rounds=15)

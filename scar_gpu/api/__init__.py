@@ -1,0 +1,24 @@
+"""The public operations on raw tensors.
+
+B queries, K hits per query, N chunks of D dimensions, W rows of window on either side. Embeddings
+and queries may be float32, float16 or bfloat16; ids int32 or int64; -1 is padding. Results have
+static shapes, are never views of an input, and carry no gradient. On the CPU an id outside
+[-1, N) raises IndexError; on a GPU it counts as padding (`check_hits` looks on request).
+"""
+
+from scar_gpu.api.neighbors import expand, neighbor_scores, scar_expand
+from scar_gpu.api.rows import continuity, row_scale
+from scar_gpu.api.search import check_hits, search
+from scar_gpu.api.windows import spans, window_expand
+
+__all__ = [
+    "check_hits",
+    "continuity",
+    "expand",
+    "neighbor_scores",
+    "row_scale",
+    "scar_expand",
+    "search",
+    "spans",
+    "window_expand",
+]
