@@ -33,11 +33,10 @@ ExpansionTensors expand(const Tensor& hits, const Tensor& relevance, const Tenso
   parallel_for(n_queries, 64, [&](int64_t begin, int64_t end) {
     Expander expander(k, window, window);
     for (int64_t b = begin; b < end; ++b)
-      expander.run([&](int64_t i) { return ids(b, i); },
-                   [&](int64_t i) { return relevances(b, i); },
-                   [&](int64_t i, int64_t j) { return all_scores(b, i, j); },
-                   [&](int64_t i, int64_t j) { return masks(b, i, j); }, document_order,
-                   result.row(b));
+      expander.run(
+          [&](int64_t i) { return ids(b, i); }, [&](int64_t i) { return relevances(b, i); },
+          [&](int64_t i, int64_t j) { return all_scores(b, i, j); },
+          [&](int64_t i, int64_t j) { return masks(b, i, j); }, document_order, result.row(b));
   });
   return result.tensors();
 }

@@ -51,9 +51,15 @@ PyMethodDef METHODS[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_C", "CPU kernels of scar_gpu.", -1, METHODS,
-    nullptr,               nullptr, nullptr,                    nullptr};
+PyModuleDef MODULE = {PyModuleDef_HEAD_INIT,
+                      "_C",
+                      "CPU kernels of scar_gpu.",
+                      -1,
+                      METHODS,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
 
 }  // namespace
 

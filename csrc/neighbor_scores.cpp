@@ -53,9 +53,9 @@ NeighborScorer::NeighborScorer(const Tensor& queries, const Tensor& embeddings,
   check(queries.size(0) == hits_.size(0), "queries and hits must have one batch size");
   check(continuity_.size(1) == n_chunks, "continuity must have a column for every chunk");
   check(!row_scale_ || row_scale_->size(0) == n_chunks, "row_scale must have one entry per chunk");
-  check(!relevance_ ||
-            (relevance_->size(0) == hits_.size(0) && relevance_->size(1) == hits_.size(1)),
-        "relevance must have the shape of hits");
+  check(
+      !relevance_ || (relevance_->size(0) == hits_.size(0) && relevance_->size(1) == hits_.size(1)),
+      "relevance must have the shape of hits");
   check(n_chunks < (int64_t{1} << 32) && block_ * n_hits() < (int64_t{1} << 32),
         "more than 2^32 chunks, or hits per query, are not supported");
   hits_.check_range(n_chunks);
@@ -144,9 +144,9 @@ void NeighborScorer::score(uint64_t item, int64_t first, const Outputs& out,
   const float threshold = gamma_ * relevance;
   for (int64_t j = 0; j < 2 * w; ++j) {
     const int64_t neighbor = row + j - w + (j >= w);
-    scores[j] = std::isnan(cohesion[j]) ? -INF
-                                        : cosine(query, dots[neighbor], neighbor) -
-                                              lam_ * (1.0f - cohesion[j]);
+    scores[j] = std::isnan(cohesion[j])
+                    ? -INF
+                    : cosine(query, dots[neighbor], neighbor) - lam_ * (1.0f - cohesion[j]);
     mask[j] = !std::isnan(cohesion[j]) && scores[j] > threshold;
   }
   if (contiguous_)  // walking away from the hit, a refusal stops the direction
@@ -156,10 +156,11 @@ void NeighborScorer::score(uint64_t item, int64_t first, const Outputs& out,
     }
 }
 
-std::tuple<Tensor, Tensor, Tensor> neighbor_scores(
-    const Tensor& queries, const Tensor& embeddings, const Tensor& continuity, const Tensor& hits,
-    double lam, double gamma, bool contiguous, std::optional<Tensor> row_scale,
-    std::optional<Tensor> relevance) {
+std::tuple<Tensor, Tensor, Tensor> neighbor_scores(const Tensor& queries, const Tensor& embeddings,
+                                                   const Tensor& continuity, const Tensor& hits,
+                                                   double lam, double gamma, bool contiguous,
+                                                   std::optional<Tensor> row_scale,
+                                                   std::optional<Tensor> relevance) {
   NeighborScorer scorer(queries, embeddings, continuity, hits, lam, gamma, contiguous, row_scale,
                         relevance);
   const int64_t n_queries = scorer.n_queries(), k = scorer.n_hits(), n = scorer.n_neighbors();

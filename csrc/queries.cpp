@@ -22,8 +22,8 @@ QueryBlock::QueryBlock(const Tensor& queries, int64_t capacity) {
 
 void QueryBlock::load(int64_t first, int64_t count) {
   parallel_for(count, 64, [&](int64_t begin, int64_t end) {
-    const std::unique_ptr<char[]> scratch(
-        element_stride_ == 1 ? nullptr : new char[dim_ * element_size_]);
+    const std::unique_ptr<char[]> scratch(element_stride_ == 1 ? nullptr
+                                                               : new char[dim_ * element_size_]);
     for (int64_t i = begin; i < end; ++i) load_one(first + i, i, scratch.get());
   });
 }

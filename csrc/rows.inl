@@ -119,7 +119,7 @@ constexpr scar_gpu::RowFunctions row_functions() {
 
 }  // namespace
 
-#define SCAR_GPU_INSTRUCTION_SET(name, available)                             \
-  const scar_gpu::InstructionSet scar_gpu::name = {                           \
-      #name, available, row_functions<float>(), row_functions<scar_gpu::Half>(), \
-      row_functions<scar_gpu::BFloat16>()};
+#define SCAR_GPU_INSTRUCTION_SET(name, available)                                            \
+  const scar_gpu::InstructionSet scar_gpu::name = {#name, available, row_functions<float>(), \
+                                                   row_functions<scar_gpu::Half>(),          \
+                                                   row_functions<scar_gpu::BFloat16>()};

@@ -50,7 +50,7 @@ class Best {
   std::vector<Hit> heap_;
 };
 
-constexpr int64_t QUERIES = 64;        // that share a pass over the rows
+constexpr int64_t QUERIES = 64;          // that share a pass over the rows
 constexpr int64_t TILE_BYTES = 1 << 18;  // rows that stay in cache for all of them
 
 }  // namespace

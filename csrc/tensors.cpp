@@ -78,9 +78,9 @@ int64_t Documents::of(int64_t row) const {
 Tensor allocate(const Tensor& like, std::initializer_list<int64_t> shape, ScalarType dtype) {
   int32_t type = torch::stable::detail::to<int32_t>(torch::stable::detail::from(dtype));
   AtenTensorHandle result;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_aten_new_empty(
-      like.get(), shape.begin(), static_cast<int64_t>(shape.size()), &type, nullptr, nullptr, 0,
-      nullptr, &result));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_aten_new_empty(like.get(), shape.begin(),
+                                                          static_cast<int64_t>(shape.size()), &type,
+                                                          nullptr, nullptr, 0, nullptr, &result));
   return Tensor(result);
 }
 

@@ -150,8 +150,8 @@ class Documents {
   View<int64_t, 1> offsets_;
 };
 
-// An uninitialised CPU tensor, by the shim function: it costs a third of `torch::stable::empty`, and
-// honours deterministic filling, which the tests rely on.
+// An uninitialised CPU tensor, by the shim function: it costs a third of `torch::stable::empty`,
+// and honours deterministic filling, which the tests rely on.
 Tensor allocate(const Tensor& like, std::initializer_list<int64_t> shape, ScalarType dtype);
 
 template <class T>

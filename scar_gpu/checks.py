@@ -66,6 +66,12 @@ def check_offsets(
         fail(ValueError, "doc_offsets", "have at least one entry", "none")
 
 
+def check_result(name: str, value: Any, expected: type) -> None:
+    """Check that an argument is the result of another operation."""
+    if not isinstance(value, expected):
+        fail(TypeError, name, f"be a {expected.__name__}", type(value).__name__)
+
+
 def check_number(name: str, value: float) -> None:
     """Check a finite real argument."""
     if isinstance(value, bool) or not isinstance(value, float | int | torch.SymFloat):

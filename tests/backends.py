@@ -55,14 +55,27 @@ def prepare(backend: str) -> torch.device:
 
 
 def install_triton_launchers() -> torch.library.Library:
-    """Put the Triton launcher of every operation under the CPU key; lasts as long as the result."""
+    """Put under the CPU key what stands under the CUDA key: the check, then the Triton launcher.
+
+    Lasts as long as the result.
+    """
+    from scar_gpu import checks
+
+    def checked(name: str) -> Callable:
+        module = importlib.import_module(f"scar_gpu.kernels.{name}")
+        check, launch = getattr(checks, name), getattr(module, f"launch_{name}")
+
+        def call(*arguments: object) -> object:
+            check(*arguments)
+            return launch(*arguments)
+
+        return call
+
     library = torch.library.Library("scar_gpu", "IMPL")
     for name in OPERATIONS:
-        module = importlib.import_module(f"scar_gpu.kernels.{name}")
-        launcher = getattr(module, f"launch_{name}")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Warning only once for all operators")
-            library.impl(name, launcher, "CPU", allow_override=True)
+            library.impl(name, checked(name), "CPU", allow_override=True)
     return library
 
 

@@ -168,6 +168,7 @@ def peak_growth(expression: str, sizes: tuple[int, ...]) -> int:
 
 
 @only_on("cpu")
+@pytest.mark.slow
 @pytest.mark.parametrize(("eager", "calls", "sizes", "mib"), CALLS, ids=["hits", "rows", "search"])
 def test_temporaries_stay_below_the_limit(eager, calls, sizes, mib):
     assert peak_growth(eager, sizes) > mib * 2**20

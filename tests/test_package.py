@@ -74,7 +74,9 @@ def test_docstrings_have_their_sections_and_an_example_that_runs(name):
         assert runner.run(test).failed == 0
 
 
-@pytest.mark.parametrize("module", ["api", "index"])
+@pytest.mark.parametrize(
+    "module", ["api.neighbors", "api.rows", "api.search", "api.windows", "index"]
+)
 def test_all_examples_of_the_module_run(module):
     __import__(f"scar_gpu.{module}")
     result = doctest.testmod(sys.modules[f"scar_gpu.{module}"])

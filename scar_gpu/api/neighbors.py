@@ -117,6 +117,7 @@ def expand(hits: Tensor, neighbor_scores: NeighborScores, *, order: str = "rank"
         >>> scar_gpu.expand(torch.tensor([[1]]), judged).ids
         tensor([[ 1,  2, -1]])
     """
+    checks.check_result("neighbor_scores", neighbor_scores, NeighborScores)
     arguments = (hits, *neighbor_scores, checks.is_document_order(order))
     try:
         return Expansion(*_expand(*arguments))

@@ -77,6 +77,7 @@ def spans(expansion: Expansion, doc_offsets: Tensor) -> Spans:
         >>> found.start, found.end
         (tensor([[ 5,  1, -1]]), tensor([[ 6,  3, -1]]))
     """
+    checks.check_result("expansion", expansion, Expansion)
     try:
         return Spans(*_spans(expansion.ids, doc_offsets))
     except Exception as error:

@@ -66,8 +66,8 @@ def _expand_kernel(
             other_hit = tl.load(hits_ptr + other * rank_stride).to(tl.int64)
             other_relevance = tl.load(relevance_ptr + other)
             away = row - other_hit
-            is_rival = is_kept & (other_hit >= 0) & (other_relevance != -float("inf"))
-            is_rival = is_rival & (away >= -WINDOW) & (away <= WINDOW)
+            is_other = (other_hit >= 0) & (other_relevance != -float("inf"))
+            is_rival = is_kept & is_other & (away >= -WINDOW) & (away <= WINDOW)
             rival, is_admitted = _load_neighbor(scores_ptr, mask_ptr, other, away, is_rival, WINDOW)
             is_better = (rival > score) | ((rival == score) & (other < rank))
             is_beaten = tl.where(

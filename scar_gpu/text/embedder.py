@@ -52,7 +52,7 @@ def encode_unique(
     embedder: Embedder,
     texts: Sequence[str],
     *,
-    batch_size: int = 128,
+    batch_size: int = 64,
     progress: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
     """Embed passages in batches, equal texts once.

@@ -61,7 +61,10 @@ def install() -> None:
         return
     GridExecutor.is_guarded = True
     np.seterr(all="ignore")  # NaN and infinity are values here
-    masked_load, masked_store = InterpreterBuilder.create_masked_load, InterpreterBuilder.create_masked_store
+    masked_load, masked_store = (
+        InterpreterBuilder.create_masked_load,
+        InterpreterBuilder.create_masked_store,
+    )
     call = GridExecutor.__call__
 
     def guarded_load(self, ptrs, mask, *rest):

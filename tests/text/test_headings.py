@@ -255,7 +255,8 @@ def test_a_filing_repeats_its_page_headers() -> None:
         "PART I\nItem 1. Business 4\nItem 1A. Risks 23\n\n"
         "PART I\nItem 1\nITEM 1. BUSINESS\nWe make things.\n4\n\n"
         "PART I\nItem 1\nand sell them.\nNOTE 1 — POLICIES\ntext\n5\n\n"
-        "PART I\nItem 1\nmore text\nITEM 1A. RISKS\ntext\n"
+        "PART I\nItem 1\nmore text\nITEM 1A. RISKS\ntext\n6\n\n"
+        "PART I\nItem 1B\nThe regulator has\nno questions.\n"
     )
     assert outline(text, "legal") == [
         (1, "PART I"),
@@ -263,6 +264,7 @@ def test_a_filing_repeats_its_page_headers() -> None:
         (2, "ITEM 1. BUSINESS"),
         (3, "NOTE 1 — POLICIES"),
         (2, "ITEM 1A. RISKS"),
+        (2, "Item 1B"),
     ]
 
 

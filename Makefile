@@ -1,0 +1,63 @@
+# `make demo` and `make test` are all that a fresh machine needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
+EXTENSION := scar_gpu/_C.abi3.so
+
+.PHONY: demo test test-cpu test-triton lint types sanitize bench clean
+
+# torch comes first, so that the package builds against it and nothing fetches another build.
+$(VENV)/torch: constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade pip setuptools wheel
+	$(PIP) torch numpy
+	touch $@
+
+$(VENV)/%: $(VENV)/torch pyproject.toml
+	$(PIP) --no-build-isolation --editable ".[$(subst -,$(comma),$*)]"
+	touch $@
+comma := ,
+
+$(EXTENSION): $(VENV)/torch $(SOURCES)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@
+
+demo: $(VENV)/text-io-cli $(EXTENSION)
+	$(BIN)/scar-gpu demo
+
+test: test-cpu test-triton
+
+test-cpu: $(VENV)/text-io-cli-dev $(EXTENSION)
+	$(BIN)/python -m pytest -q
+
+# The same tests with the Triton kernels, interpreted on the CPU.
+test-triton: $(VENV)/text-io-cli-dev $(EXTENSION)
+	$(BIN)/python -m pytest -q --backend triton
+
+lint: $(VENV)/text-io-cli-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror csrc/*.cpp csrc/*.h csrc/*.inl
+
+types: $(VENV)/text-io-cli-dev
+	$(BIN)/mypy
+
+# The C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer, in a build of their own.
+sanitize: $(VENV)/text-io-cli-dev
+	rm -rf build/sanitize
+	mkdir -p build/sanitize
+	cp -r scar_gpu csrc tests setup.py pyproject.toml README.md LICENSE build/sanitize
+	cd build/sanitize && SCAR_GPU_SANITIZE=1 ../../$(BIN)/python setup.py --quiet build_ext --inplace --force
+	cd build/sanitize && LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 \
+	  ../../$(BIN)/python -m pytest -q -m "not slow" $(SANITIZED)
+SANITIZED := $(addprefix tests/test_,row_scale.py continuity.py neighbor_scores.py expand.py \
+  scar_expand.py window_expand.py spans.py search.py errors.py)
+
+bench: $(VENV)/text-io-cli-dev-bench $(EXTENSION)
+	$(BIN)/python -m pytest benchmarks
+
+clean:
+	rm -rf $(VENV) build $(EXTENSION)

@@ -1,0 +1,64 @@
+"""scar_expand against neighbor_scores alone at full size, and one small call of each."""
+
+import pytest
+import torch
+from corpus import Corpus
+from measure import interleaved
+from sizes import SMALL
+
+import scar_gpu
+
+
+def test_scar_expand(corpus, size, report, benchmark):
+    index, queries, hits = corpus.index, corpus.queries, corpus.hits
+
+    def ours():
+        return index.scar_expand(queries, hits)
+
+    def scores():
+        return index.neighbor_scores(queries, hits)
+
+    for actual, expected in zip(ours(), scar_gpu.expand(hits, scores()), strict=True):
+        assert torch.equal(actual, expected)
+
+    timings = interleaved({"ours": ours, "scores": scores}, size.rounds)
+    ratio = timings["ours"].median / timings["scores"].median
+    report.add(
+        benchmark,
+        work=f"scar_expand {corpus.name}",
+        against="neighbor_scores alone",
+        ratio=ratio,
+        target="<= 1.25",
+        met=ratio <= 1.25,
+        timing=timings["ours"],
+    )
+    benchmark.pedantic(ours, rounds=size.rounds)
+
+
+@pytest.mark.parametrize("operation", ["neighbor_scores", "scar_expand"])
+def test_one_small_call(operation, size, report, benchmark):
+    corpus = Corpus.random(SMALL, torch.float32, "fp32")
+    index, queries, hits = corpus.index, corpus.queries, corpus.hits
+    function = getattr(scar_gpu, operation)
+    vector = torch.randn(5)
+
+    def ours():
+        return function(
+            queries, index.embeddings, index.continuity, hits, row_scale=index.row_scale
+        )
+
+    calls = 2000 if size.rounds > 2 else 5
+    timings = interleaved(
+        {"ours": ours, "mul": lambda: torch.mul(vector, vector)}, SMALL.rounds, calls
+    )
+    ratio = timings["ours"].median / timings["mul"].median
+    report.add(
+        benchmark,
+        work=f"{operation} B=1 K=5, in cache",
+        against="one torch.mul",
+        ratio=ratio,
+        target="<= 6",
+        met=ratio <= 6,
+        timing=timings["ours"],
+    )
+    benchmark.pedantic(ours, rounds=SMALL.rounds, iterations=calls)
