@@ -39,7 +39,7 @@ class Ring {
   float cosine(int64_t distance) const {
     const int64_t other = newest_ >= distance ? newest_ - distance : newest_ - distance + size_;
     float dot;
-    dot_(vector(newest_), vector(other), 0, 1, stride_, &dot);
+    dot_(vector(newest_), vector(other), 0, 1, stride_, &dot, nullptr);
     const float cosine = dot * scales_[newest_] * scales_[other];
     return std::isnan(cosine) ? cosine : std::clamp(cosine, -1.0f, 1.0f);
   }

@@ -38,7 +38,9 @@ class NeighborScorer {
 
   int64_t list_hits(int64_t first, int64_t count, const Outputs& out);
   void sort_by_row(int64_t n_items);
-  void score(uint64_t item, int64_t first, const Outputs& out, Scratch& scratch) const;
+  // `next` is the item to be scored after this one, whose memory is fetched meanwhile; or `item`.
+  void score(uint64_t item, uint64_t next, int64_t first, const Outputs& out,
+             Scratch& scratch) const;
   float cosine(int64_t i, float dot, int64_t row) const {
     return queries_.cosine(i, dot, row_scale_ ? (*row_scale_)(row) : 1.0f);
   }

@@ -18,8 +18,6 @@ constexpr int64_t BLOCK_BYTES = 32 << 20;
 // Fewer hits than this are not worth sorting, or a second thread.
 constexpr int64_t SORT_FROM = 1024;
 constexpr int64_t HITS_PER_THREAD = 64;
-// Hits ahead whose rows are fetched.
-constexpr int64_t AHEAD = 2;
 
 int64_t row_of(uint64_t item) { return static_cast<int64_t>(item >> 32); }
 
@@ -71,9 +69,8 @@ void NeighborScorer::run(int64_t first, int64_t count, float* relevance, float* 
   parallel_for(n_items, HITS_PER_THREAD, [&](int64_t begin, int64_t end) {
     Scratch scratch(window());
     for (int64_t i = begin; i < end; ++i) {
-      if (n_items >= SORT_FROM && i + AHEAD < end)
-        embeddings_.prefetch(row_of(items_[i + AHEAD]) - window(), 2 * window() + 1);
-      score(items_[i], first, out, scratch);
+      const bool look_ahead = n_items >= SORT_FROM && i + 1 < end;
+      score(items_[i], items_[look_ahead ? i + 1 : i], first, out, scratch);
     }
   });
 }
@@ -110,7 +107,7 @@ void NeighborScorer::sort_by_row(int64_t n_items) {
   }
 }
 
-void NeighborScorer::score(uint64_t item, int64_t first, const Outputs& out,
+void NeighborScorer::score(uint64_t item, uint64_t next, int64_t first, const Outputs& out,
                            Scratch& scratch) const {
   const int64_t row = row_of(item);
   const int64_t slot = static_cast<int64_t>(item & 0xffffffffu);
@@ -128,15 +125,16 @@ void NeighborScorer::score(uint64_t item, int64_t first, const Outputs& out,
     if (!std::isnan(cohesion[w + j - 1])) high = row + j;
   }
 
+  const int64_t ahead = next == item ? -1 : std::max<int64_t>(row_of(next) - w, 0);
   const float* vector = queries_.vector(query);
   float* dots = scratch.dots.data() + w - row;  // indexed by row number
   float relevance;
   if (relevance_) {
     relevance = (*relevance_)(first + query, slot % n_hits());
-    embeddings_.dot(vector, low, row - low, dots + low);
-    embeddings_.dot(vector, row + 1, high - row, dots + row + 1);
+    embeddings_.dot(vector, low, row - low, dots + low, ahead);
+    embeddings_.dot(vector, row + 1, high - row, dots + row + 1, ahead < 0 ? ahead : ahead + w + 1);
   } else {
-    embeddings_.dot(vector, low, high - low + 1, dots + low);
+    embeddings_.dot(vector, low, high - low + 1, dots + low, ahead);
     relevance = cosine(query, dots[row], row);
   }
   out.relevance[slot] = relevance;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tuple>
+#include <vector>
 
 #include "tensors.h"
 
@@ -36,5 +37,11 @@ ExpansionTensors spans(const Tensor& ids, const Tensor& doc_offsets);
 
 std::tuple<Tensor, Tensor> search(const Tensor& queries, const Tensor& embeddings, int64_t k,
                                   OptionalTensor row_scale, OptionalTensor row_ranges);
+
+std::vector<Tensor> rank_fusion(std::vector<Tensor> rankings,
+                                std::optional<std::vector<Tensor>> ranks, double k,
+                                std::optional<std::vector<double>> weights,
+                                OptionalTensor contributions, std::optional<int64_t> top_n,
+                                bool sums_duplicates, bool has_details);
 
 }  // namespace scar_gpu

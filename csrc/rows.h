@@ -21,9 +21,11 @@ inline constexpr int64_t padded(int64_t dim) { return (dim + LANES - 1) / LANES 
 
 // Functions over rows of one dtype.
 struct RowFunctions {
-  // out[r] = <query, row r>, for n_rows rows that lie row_bytes apart.
+  // out[r] = <query, row r>, for n_rows rows that lie row_bytes apart. If given, `ahead` is where
+  // the next call's rows begin: their memory is fetched in the meantime, since a burst of requests
+  // would leave memory idle while this call computes.
   void (*dot)(const float* query, const void* rows, int64_t row_bytes, int64_t n_rows, int64_t dim,
-              float* out);
+              float* out, const void* ahead);
   // The sum of the squares of a row, in float64.
   double (*sum_of_squares)(const void* row, int64_t dim);
   // out[d] = row[d] * factor for d < dim, then zeros up to padded(dim).

@@ -39,8 +39,18 @@ inline void accumulate(const float* query, const Row* const* rows, int64_t begin
   }
 }
 
+// Fetches the LANES elements of each row of a group, into the second-level cache.
 template <int ROWS, class Row>
-void dot_group(const float* query, const char* first, int64_t row_bytes, int64_t dim, float* out) {
+inline void prefetch(const char* first, int64_t row_bytes, int64_t begin) {
+  constexpr int64_t LINE = 64;
+  for (int r = 0; r < ROWS; ++r)
+    for (int64_t byte = 0; byte < LANES * static_cast<int64_t>(sizeof(Row)); byte += LINE)
+      __builtin_prefetch(first + r * row_bytes + begin * sizeof(Row) + byte, 0, 2);
+}
+
+template <int ROWS, class Row>
+void dot_group(const float* query, const char* first, int64_t row_bytes, int64_t dim, float* out,
+               const char* ahead) {
   const Row* rows[ROWS];
   Vec lanes[ROWS][VECTORS];
   for (int r = 0; r < ROWS; ++r) {
@@ -48,7 +58,10 @@ void dot_group(const float* query, const char* first, int64_t row_bytes, int64_t
     for (int v = 0; v < VECTORS; ++v) lanes[r][v] = zero();
   }
   const int64_t whole = dim / LANES * LANES;
-  for (int64_t d = 0; d < whole; d += LANES) accumulate<ROWS>(query, rows, d, lanes);
+  for (int64_t d = 0; d < whole; d += LANES) {
+    if (ahead != nullptr) prefetch<ROWS, Row>(ahead, row_bytes, d);
+    accumulate<ROWS>(query, rows, d, lanes);
+  }
   if (whole < dim) {
     Row tails[ROWS][LANES] = {};
     for (int r = 0; r < ROWS; ++r) {
@@ -62,14 +75,18 @@ void dot_group(const float* query, const char* first, int64_t row_bytes, int64_t
 
 template <class Row>
 void dot(const float* query, const void* rows, int64_t row_bytes, int64_t n_rows, int64_t dim,
-         float* out) {
+         float* out, const void* ahead) {
+  const auto group = [&]<int ROWS>(int64_t r) {
+    const int64_t offset = r * row_bytes;
+    const char* next = ahead ? static_cast<const char*>(ahead) + offset : nullptr;
+    dot_group<ROWS, Row>(query, static_cast<const char*>(rows) + offset, row_bytes, dim, out + r,
+                         next);
+  };
   // Three rows in flight: a hit and its two neighbours, and what 16 AVX2 registers hold.
-  const char* first = static_cast<const char*>(rows);
   int64_t r = 0;
-  for (; r + 3 <= n_rows; r += 3)
-    dot_group<3, Row>(query, first + r * row_bytes, row_bytes, dim, out + r);
-  if (n_rows - r == 2) dot_group<2, Row>(query, first + r * row_bytes, row_bytes, dim, out + r);
-  if (n_rows - r == 1) dot_group<1, Row>(query, first + r * row_bytes, row_bytes, dim, out + r);
+  for (; r + 3 <= n_rows; r += 3) group.template operator()<3>(r);
+  if (n_rows - r == 2) group.template operator()<2>(r);
+  if (n_rows - r == 1) group.template operator()<1>(r);
 }
 
 template <class Row>

@@ -110,8 +110,11 @@ class Rows {
   int64_t count() const { return count_; }
   int64_t dim() const { return dim_; }
   int64_t row_bytes() const { return row_bytes_; }
-  void dot(const float* query, int64_t first, int64_t n_rows, float* out) const {
-    functions_->dot(query, row(first), row_bytes_, n_rows, dim_, out);
+  // Dot products of the rows from `first` on, while those from `ahead` on (if >= 0) are fetched.
+  void dot(const float* query, int64_t first, int64_t n_rows, float* out,
+           int64_t ahead = -1) const {
+    functions_->dot(query, row(first), row_bytes_, n_rows, dim_, out,
+                    ahead < 0 ? nullptr : row(ahead));
   }
   // Asks for the memory of rows that are needed soon; they need not exist. Into the second-level
   // cache, since they are many lines.

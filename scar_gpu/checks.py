@@ -203,6 +203,70 @@ def search(
         check_tensor("row_ranges", row_ranges, (torch.int64,), shape, embeddings.device)
 
 
+def rank_fusion(
+    rankings: list[Tensor],
+    ranks: list[Tensor] | None,
+    k: float,
+    weights: list[float] | None,
+    contributions: Tensor | None,
+    top_n: int | None,
+    sums_duplicates: bool,
+    has_details: bool,
+) -> None:
+    """Check the arguments of the operation `rank_fusion`."""
+    check_lists("rankings", rankings, ID_DTYPES)
+    n_lists = len(rankings)
+    if ranks is not None:
+        check_lists("ranks", ranks, ID_DTYPES, like=rankings)
+    check_number("k", k)
+    if not 0 < k <= 1e6:
+        fail(ValueError, "k", "be > 0 and <= 1000000", k)
+    check_weights(weights, n_lists)
+    if contributions is not None:
+        host = torch.device("cpu")
+        shape = (n_lists, "Kmax")
+        check_tensor("contributions", contributions, (torch.float64,), shape, host, "any host table")
+        longest = max(ids.shape[1] for ids in rankings)
+        if ranks is None and contributions.shape[1] < longest:
+            got = contributions.shape[1]
+            fail(ValueError, "contributions", f"have a column for each of {longest} ranks", got)
+    if top_n is not None:
+        check_at_least("top_n", top_n, 1)
+    check_bool("details", has_details)
+
+
+def check_lists(
+    name: str,
+    lists: list[Tensor],
+    dtypes: tuple[torch.dtype, ...],
+    like: list[Tensor] | None = None,
+) -> None:
+    """Check a tensor [B, K_l] per list; of the shapes of `like` where it is given."""
+    if len(lists) == 0:
+        fail(ValueError, name, "have at least one list", "none")
+    if like is not None and len(lists) != len(like):
+        fail(ValueError, name, f"have one tensor per list ({len(like)})", len(lists))
+    for number, tensor in enumerate(lists):
+        shape: tuple[int | str, ...] = ("B", "K") if number == 0 else (lists[0].shape[0], "K")
+        if like is not None:
+            shape = tuple(like[number].shape)
+        first = lists if like is None else like
+        device, owner = first[0].device if number or like else None, "rankings[0]"
+        check_tensor(f"{name}[{number}]", tensor, dtypes, shape, device, owner)
+
+
+def check_weights(weights: list[float] | None, n_lists: int) -> None:
+    """Check the optional host weights, one per list."""
+    if weights is None:
+        return
+    if len(weights) != n_lists:
+        fail(ValueError, "weights", f"have one entry per list ({n_lists})", len(weights))
+    for number, weight in enumerate(weights):
+        check_number(f"weights[{number}]", weight)
+        if weight < 0:
+            fail(ValueError, f"weights[{number}]", "be >= 0", weight)
+
+
 def explain(error: Exception, check: Callable[..., None], *arguments: Any) -> Exception:
     """Return what `check` finds wrong with the arguments, or `error` when it finds nothing."""
     try:

@@ -120,6 +120,23 @@ def _(queries: Tensor, embeddings: Tensor, k: int, *_: Any) -> tuple[Tensor, ...
     return queries.new_empty(shape, dtype=torch.int64), _scores(queries, *shape)
 
 
+@operation(
+    "rank_fusion(Tensor[] rankings, Tensor[]? ranks, float k, float[]? weights, "
+    "Tensor? contributions, int? top_n, bool sums_duplicates, bool has_details) -> Tensor[]"
+)
+def _(rankings: list[Tensor], ranks: Any, k: float, weights: Any, contributions: Any,
+      top_n: int | None, sums_duplicates: bool, has_details: bool) -> list[Tensor]:
+    first, n_queries = rankings[0], rankings[0].shape[0]
+    width = sum(ids.shape[1] for ids in rankings) if top_n is None else top_n
+    dtypes = (torch.int64, torch.float32)
+    results = [first.new_empty((n_queries, width), dtype=dtype) for dtype in dtypes]
+    results.append(first.new_empty(n_queries, dtype=torch.int32))
+    if has_details:
+        for shape in ((n_queries, width),) * 2 + ((n_queries, width, len(rankings)),):
+            results.append(first.new_empty(shape, dtype=torch.int32))
+    return results
+
+
 def _scores(like: Tensor, *shape: int) -> Tensor:
     return like.new_empty(shape, dtype=torch.float32)
 

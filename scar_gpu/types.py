@@ -56,3 +56,23 @@ class Hits(NamedTuple):
 
     ids: Tensor
     scores: Tensor
+
+
+class Fusion(NamedTuple):
+    """The documents of several rankings, best first, every document once.
+
+    ids: [B, T] int64, padded with -1.
+    scores: [B, T] float32, padded with -inf.
+    lengths: [B] int32, entries in use.
+    best_list, best_rank: [B, T] int32, the list that ranks the document best and its rank there,
+        padded with -1; None unless details were asked for.
+    ranks: [B, T, L] int32, the document's rank in every list, 0 where it is absent and for
+        padding; None unless details were asked for.
+    """
+
+    ids: Tensor
+    scores: Tensor
+    lengths: Tensor
+    best_list: Tensor | None = None
+    best_rank: Tensor | None = None
+    ranks: Tensor | None = None

@@ -57,9 +57,12 @@ def prepare(backend: str) -> torch.device:
 def install_triton_launchers() -> torch.library.Library:
     """Put under the CPU key what stands under the CUDA key: the check, then the Triton launcher.
 
-    Lasts as long as the result.
+    The kernels run in the interpreter, made strict about addresses. Lasts as long as the result.
     """
     from scar_gpu import checks
+    from tests.kernels import memory_guard
+
+    memory_guard.install()
 
     def checked(name: str) -> Callable:
         module = importlib.import_module(f"scar_gpu.kernels.{name}")

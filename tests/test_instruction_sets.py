@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from tests.backends import only_on
+from tests.closeness import assert_same_bits
+from tests.corpora import ROW_DTYPES, ROW_LAYOUTS, random_question
 
 kernels = importlib.import_module("scar_gpu._C")
 SETS = kernels.instruction_sets()
@@ -45,6 +47,19 @@ def test_same_bits(dim, dtype):
 
 
 @only_on("cpu")
+@pytest.mark.parametrize("dtype", ROW_DTYPES, ids=str)
+@pytest.mark.parametrize("layout", ROW_LAYOUTS)
+def test_same_bits_from_rows_of_any_alignment(run, layout, dtype):
+    (queries, rows, *rest), options = random_question((4, 5, 2, 40, 37), dtype)
+    results = []
+    for name in SETS:
+        kernels.use_instruction_set(name)
+        arranged = ROW_LAYOUTS[layout](rows)
+        results.append(run("scar_expand", queries, arranged, *rest, **options))
+        assert_same_bits(results[-1], results[0])
+
+
+@only_on("cpu")
 def test_every_half_is_widened_alike():
     import scar_gpu
 
@@ -64,5 +79,5 @@ def test_every_half_is_widened_alike():
 
 @only_on("cpu")
 def test_unknown_instruction_set():
-    with pytest.raises(ValueError, match="instruction set must be one of .*, got 'mmx'"):
+    with pytest.raises(ValueError, match=r"^instruction set must be one of .*, got 'mmx'$"):
         kernels.use_instruction_set("mmx")

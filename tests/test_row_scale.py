@@ -49,8 +49,8 @@ def test_layouts(run, device, layout, dtype):
     assert_same_bits(run("row_scale", ROW_LAYOUTS[layout](rows)), run("row_scale", rows))
 
 
-def test_threads(run, threads):
-    rows = random_corpus(600, 384).embeddings
+def test_threads(run, threads, backend):
+    rows = random_corpus(20 if backend == "triton" else 600, 384).embeddings
     results = []
     for count in (1, 2):
         threads(count)

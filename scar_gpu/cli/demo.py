@@ -149,7 +149,7 @@ def _neighbour_table(
     window = retriever.index.window
     offsets = [*range(-window, 0), *range(1, window + 1)]
     columns = ["relevance", "threshold", *(f"S({offset:+d})" for offset in offsets)]
-    taken = sum(max(len(name), len("0.000 +")) + _GAP for name in columns)
+    taken = sum(max(len(name), len("-0.000 +")) + _GAP for name in columns)
     table = _table("hit", columns, max(width - taken - _GAP, 14))
     rows = hits.ids[query].tolist()
     relevance = judged.relevance[query].tolist()

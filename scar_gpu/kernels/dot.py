@@ -17,8 +17,9 @@ LOAD_BYTES = 16  # the widest load of one thread
 def dot_config(dim: int, dtype: torch.dtype, warp_size: int = 32) -> dict[str, int]:
     """The blocks of the canonical dot product over rows of `dim` columns."""
     lanes = warp_size * (LOAD_BYTES // dtype.itemsize)  # one widest load per thread and slice
-    # Up to four loads of each row in flight: enough to cover latency, few enough for registers.
-    return {"DIM": dim, "LANES": lanes, "UNROLL": max(1, min(4, triton.cdiv(dim, lanes)))}
+    # Up to 2 KiB of each row in flight: enough to cover latency, few enough for the registers.
+    unroll = min(128 // warp_size, triton.cdiv(dim, lanes))
+    return {"DIM": dim, "LANES": lanes, "UNROLL": max(1, unroll)}
 
 
 def stride_unit(matrix: Tensor) -> int:
@@ -42,10 +43,10 @@ def add_pairs(lanes, SIZE: tl.constexpr):
 
 
 @triton.jit
-def load_entries(row_ptr, columns, stride, is_used, DIM: tl.constexpr):
-    """Entries of one row as float32 [LANES], 0 beyond its end or when it is not used."""
-    mask = is_used & (columns < DIM)
-    return tl.load(row_ptr + columns.to(tl.int64) * stride, mask=mask, other=0).to(tl.float32)
+def load_query(query_ptr, columns, stride, is_used, DIM: tl.constexpr):
+    """The query's entries at `columns` [LANES] as float32, 0 beyond its end."""
+    query_ptrs = query_ptr + columns.to(tl.int64) * stride
+    return tl.load(query_ptrs, mask=is_used & (columns < DIM), other=0).to(tl.float32)
 
 
 @triton.jit
@@ -58,7 +59,7 @@ def query_scale(query_ptr, stride, is_used, DIM: tl.constexpr, LANES: tl.constex
     largest = tl.zeros([LANES], tl.float32)
     for first in tl.range(0, DIM, LANES):
         columns = first + tl.arange(0, LANES)
-        query = load_entries(query_ptr, columns, stride, is_used, DIM)
+        query = load_query(query_ptr, columns, stride, is_used, DIM)
         largest = tl.maximum(largest, tl.abs(query))
     exponent = (tl.max(largest, axis=0).to(tl.int32, bitcast=True) >> 23) & 255
     return (tl.maximum(246 - exponent, 1) << 23).to(tl.float32, bitcast=True)
@@ -77,11 +78,11 @@ def dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM: tl.constexpr,
     for first in tl.range(0, DIM, LANES * UNROLL):
         for step in tl.static_range(UNROLL):
             columns = first + step * LANES + tl.arange(0, LANES)
-            query = load_entries(query_ptr, columns, stride, is_used, DIM) * scale
+            query = load_query(query_ptr, columns, stride, is_used, DIM) * scale
             grown = (tl.fma(query, query, sums[0]),)
             for i in tl.static_range(len(row_ptrs)):
-                row = load_entries(row_ptrs[i], columns, 1, is_row[i], DIM)
-                grown += (tl.fma(query, row, sums[i + 1]),)
+                row = tl.load(row_ptrs[i] + columns, mask=is_row[i] & (columns < DIM), other=0)
+                grown += (tl.fma(query, row.to(tl.float32), sums[i + 1]),)
             sums = grown
     totals = (add_pairs(sums[0], LANES),)
     for i in tl.static_range(len(row_ptrs)):

@@ -12,7 +12,7 @@ from scar_gpu.kernels.placement import append, empty_expansion, pad, sort_by_row
 def default_config(n_candidates: int) -> dict[str, int]:
     """All candidates of a query in one block up to 1,024, at most four per thread."""
     block = min(1024, max(32, triton.next_power_of_2(n_candidates)))
-    return {"BLOCK": block, "num_warps": max(1, block // 128)}
+    return {"BLOCK": block, "num_warps": max(1, block // 64)}
 
 
 @triton.jit

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from scar_gpu.kernels.dot import dot_config, load_entries, stride_unit
+from scar_gpu.kernels.dot import dot_config, stride_unit
 from scar_gpu.kernels.launch import warp_size
 
 
@@ -31,8 +31,8 @@ def _row_scale_kernel(
         for first in tl.range(0, DIM, LANES * UNROLL):
             for step in tl.static_range(UNROLL):
                 columns = first + step * LANES + tl.arange(0, LANES)
-                row = load_entries(row_ptr, columns, 1, is_row, DIM).to(tl.float64)
-                sums += row * row
+                row = tl.load(row_ptr + columns, mask=is_row & (columns < DIM), other=0)
+                sums += row.to(tl.float64) * row.to(tl.float64)
         squares = tl.where(member == i, tl.sum(sums, axis=0), squares)
     norm = tl.sqrt(squares)
     scale = tl.where(norm == 0, 0.0, 1 / norm)

@@ -46,6 +46,7 @@ def _spans_kernel(
     tl.debug_barrier()
 
     # Each row finds the run around it; the run's first row in the list stands for it.
+    results = (start_ptr + query * width, end_ptr + query * width, first_ptr + query * width)
     length = 0
     for first in tl.range(0, width, BLOCK):
         index = first + tl.arange(0, BLOCK)
@@ -62,7 +63,6 @@ def _spans_kernel(
             other_row = tl.load(ids_ptr + other * column_stride).to(tl.int64)
             is_first = is_first & ~((other < index) & (other_row >= start) & (other_row < end))
         tl.debug_barrier()  # one block may write its results over what it has read
-        results = (start_ptr + query * width, end_ptr + query * width, first_ptr + query * width)
         length = append(results, (start, end, index), is_first, length)
     pad(results, (-1, -1, -1), length, width, BLOCK)
     tl.store(lengths_ptr + query, length)

@@ -12,9 +12,11 @@ from scar_gpu.cli.app import app
 from scar_gpu.text import Document
 from tests.text.word_embedder import WordEmbedder
 
+TITLE = "Names, and all that they can be bound to in one way or another, assignment above all"
+SENTENCES = "".join(f"The name n{i} is bound by assignment {i}. " for i in range(50))
 TOPICS = [
     Document("loops", "Loops\n*****\n\nA loop repeats its body.\n\nBreak ends a loop.\n", "rst"),
-    Document("names", "Names\n*****\n\n" + "A name is bound by assignment. " * 60, "rst"),
+    Document("names", f"{TITLE}\n{'*' * 90}\n\n" + SENTENCES, "rst"),
 ]
 
 
@@ -69,6 +71,19 @@ def test_the_demo_shows_the_verdict_on_each_neighbour(small_demo: list[WordEmbed
     assert all((float(s) > threshold) == (mark == "+") for s, mark in verdicts)
 
 
+def test_the_demo_judges_by_the_options_given(small_demo: list[WordEmbedder]) -> None:
+    for options, mark in (("--gamma=-9", "+"), ("--gamma=-9 --lam=9999", "-"), ("--gamma=9", "-")):
+        lines = run("demo", "name", "--k", "1", *options.split())
+        (hit,) = [line for line in lines if line.startswith("names ")]
+        assert set(re.findall(r"\.\d{3} ([+=-])", hit)) == {mark}
+
+
+def test_the_demo_marks_neighbours_that_are_hits(small_demo: list[WordEmbedder]) -> None:
+    hits = [line for line in run("demo", "name", "--k", "9") if re.match(r"\w+ \d+\.\.\d+", line)]
+    assert len(hits) > 3
+    assert set(re.findall(r"\.\d{3} ([+=-])", " ".join(hits))) == {"="}
+
+
 def test_the_demo_says_how_much_scar_saves(small_demo: list[WordEmbedder]) -> None:
     lines = run("demo", "assignment", "--k", "1", "--gamma", "1.5")
     plain, window, scar = (numbers(lines, m)[-1][0] for m in ("top-1", "Window(+-1)", "SCAR(+-1)"))
@@ -83,6 +98,10 @@ def test_piped_output_is_100_columns_wide_and_without_colour(
     small_demo: list[WordEmbedder],
 ) -> None:
     lines = run("demo", "--window", "2", "--text")
+    verdict = r" +(none|-?\d\.\d{3} [+=-])"
+    hits = [line for line in lines if line.startswith(("names ", "loops ")) and ".." in line]
+    assert len(hits) > 12
+    assert all(re.search(verdict * 4 + " *$", line) for line in hits)
     assert max(map(len, lines)) <= 100
     assert "\x1b" not in "".join(lines)
     assert sum(line.startswith("SCAR(+-2)") for line in lines) == len(demo_corpus.QUESTIONS) + 2

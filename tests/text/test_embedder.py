@@ -110,6 +110,8 @@ def test_prompts_are_put_before_the_texts(
         prompted.encode_queries(["a"]), default_model.encode(["query: a"]), atol=1e-5
     )
     assert prompted.content_hash == default_model.content_hash == DEFAULT_MODEL_SHA256
+    # The prompt takes two tokens of the 256, the marks of both ends two more.
+    assert [prompted.count_truncated(["word " * n]) for n in (252, 253)] == [0, 1]
     assert prompted.name == str(default_model_folder())
     assert capfd.readouterr() == ("", "")
 

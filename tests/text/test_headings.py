@@ -162,7 +162,7 @@ def test_numbered_headings_of_an_rfc() -> None:
         "1. Take the lid off.",
         "1. take the lid off",
         "2.1. Take the lid off.",
-        "2.1. Take the lid off,\n     stir,\n     wait",
+        "2.1. Take the lid off\n     stir it\n     wait",
         "text that wraps before section\n2.1. Something Else",
         "3.2  Title ........ 14",
         "3.2  Title        14",
@@ -219,6 +219,10 @@ Section 6 of the act
 Article 3
 
 The holder may ask for a copy.
+
+Article 4
+
+and nothing else
 """
 
 
@@ -230,6 +234,7 @@ def test_legal_headings_of_a_law() -> None:
         (2, "Section 1 Access"),
         (3, "Article 2 Copies"),
         (3, "Article 3"),
+        (3, "Article 4"),
     ]
 
 

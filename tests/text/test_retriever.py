@@ -47,6 +47,8 @@ def test_each_method_returns_its_neighbours(retriever: Retriever) -> None:
     (loose,) = retriever.retrieve(query, 1, "scar", gamma=-1.0)
     assert strict == none
     assert loose == window
+    (unlike,) = retriever.retrieve(query, 1, "scar", gamma=-1.0, lam=100.0)
+    assert unlike == none
 
 
 def test_a_context_carries_the_hits_rank_and_relevance(retriever: Retriever) -> None:

@@ -1,0 +1,115 @@
+"""Fuse rankings: by reciprocal rank, or by normalised scores."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from scar_gpu import checks
+from scar_gpu.types import Fusion
+
+_rank_fusion = torch.ops.scar_gpu.rank_fusion.default
+
+
+def rank_fusion(
+    rankings: Sequence[Tensor] | Tensor,
+    *,
+    k: float = 60.0,
+    weights: Sequence[float] | None = None,
+    top_n: int | None = None,
+    duplicates: str = "first",
+    ranks: Sequence[Tensor] | Tensor | None = None,
+    contributions: Tensor | None = None,
+    details: bool = False,
+) -> Fusion:
+    """Fuse the rankings of several retrievers into one, by reciprocal rank.
+
+        score(d) = sum over the lists l that hold d of weight_l / (k + rank of d in l)
+
+    Ranks count from 1. Results are ordered by score, then by the best single rank, then by the
+    earliest list that gives that rank, then by smaller id. Contributions are integers, units of
+    2**-44 of the power of two below the largest weight, so the result is the same to the bit on
+    every device and in any order of the lists, and documents with equal sets of (weight, rank)
+    tie exactly.
+
+    A score is not a probability: with weights of 1 it lies in (0, L / (k + 1)], about 0.03 for
+    two lists. `weights=[(k + 1) / L] * L` gives 1 to what is first everywhere.
+
+    Args:
+        rankings: one [B, K_l] int32 or int64 tensor of ids per list, best first, or one
+            [L, B, K]. -1 is padding and keeps its position; other ids are in [0, 2**62].
+        k: in (0, 1e6]; the larger, the less the top ranks stand out.
+        weights: one host float >= 0 per list, default 1. A list of weight 0 is ignored.
+        top_n: results per query; default: all, T = the sum of the K_l.
+        duplicates: "first" = an id repeated in one list counts once, at its best rank;
+            "sum" = every time, for parity with systems that add.
+        ranks: ranks from 1 to use instead of positions, in the shapes of `rankings`, for example
+            of `scores_to_ranks`. At most the longest K_l, or the columns of `contributions`.
+        contributions: [L, R] float64 >= 0 on the CPU, what rank r of list l adds in column r - 1,
+            in place of the formula (and of k and weights); see `scar_gpu.presets`. A list whose
+            row is 0 throughout is ignored.
+        details: also return where each document was found.
+
+    Returns:
+        Fusion(ids [B, T], scores [B, T], lengths [B], best_list [B, T], best_rank [B, T],
+        ranks [B, T, L]), the last three None without `details`. Padded with -1 and -inf; T is
+        top_n, however few documents there are.
+
+    Raises:
+        TypeError: wrong dtypes.
+        ValueError: no list; lists of different B or devices; weights that are negative, not
+            finite, or not one per list; k or top_n out of range; contributions negative or too
+            few, or given together with k or weights; unknown duplicates.
+        IndexError: on the CPU, an id outside [-1, 2**62], or a rank outside [1, R]. On a GPU such
+            an entry is padding.
+
+    Source:
+        Cormack, Clarke and Buettcher, Reciprocal Rank Fusion outperforms Condorcet and individual
+        Rank Learning Methods, SIGIR 2009.
+
+    Example:
+        Document 7 is second and first, 1 / 62 + 1 / 61 = 0.0325; document 5 first, 1 / 61:
+
+        >>> import torch, scar_gpu
+        >>> fused = scar_gpu.rank_fusion([torch.tensor([[5, 7]]), torch.tensor([[7, -1, 9]])])
+        >>> fused.ids, fused.lengths
+        (tensor([[ 7,  5,  9, -1, -1]]), tensor([3], dtype=torch.int32))
+        >>> fused.scores
+        tensor([[0.0325, 0.0164, 0.0159,   -inf,   -inf]])
+    """
+    if contributions is not None and (weights is not None or k != 60.0):
+        rule = "not be given together with k or weights"
+        checks.fail(ValueError, "contributions", rule, f"k={k}, weights={weights}")
+    if duplicates not in ("first", "sum"):
+        checks.fail(ValueError, "duplicates", "be 'first' or 'sum'", repr(duplicates))
+    arguments = (
+        _lists("rankings", rankings),
+        None if ranks is None else _lists("ranks", ranks),
+        k,
+        None if weights is None else _numbers("weights", weights),
+        contributions,
+        top_n,
+        duplicates == "sum",
+        details,
+    )
+    try:
+        return Fusion(*_rank_fusion(*arguments))
+    except Exception as error:
+        raise checks.explain(error, checks.rank_fusion, *arguments) from None
+
+
+def _lists(name: str, lists: Sequence[Tensor] | Tensor) -> list[Tensor]:
+    """One tensor per list, as views."""
+    if isinstance(lists, Tensor):
+        if lists.dim() != 3:
+            checks.fail(ValueError, name, "have shape [L, B, K]", list(lists.shape))
+        return list(lists.unbind())
+    if not isinstance(lists, Sequence):
+        checks.fail(TypeError, name, "be a sequence of torch.Tensor", type(lists).__name__)
+    return list(lists)
+
+
+def _numbers(name: str, values: Sequence[float]) -> list[float]:
+    if isinstance(values, Tensor) or not isinstance(values, Sequence):
+        checks.fail(TypeError, name, "be a sequence of floats", type(values).__name__)
+    return list(values)
