@@ -223,9 +223,10 @@ def rank_fusion(
         fail(ValueError, "k", "be > 0 and <= 1000000", k)
     check_weights(weights, n_lists)
     if contributions is not None:
-        host = torch.device("cpu")
-        shape = (n_lists, "Kmax")
-        check_tensor("contributions", contributions, (torch.float64,), shape, host, "any host table")
+        shape = (n_lists, "R")
+        check_tensor("contributions", contributions, (torch.float64,), shape)
+        if not contributions.is_cpu:
+            fail(ValueError, "contributions", "be on the CPU", contributions.device)
         longest = max(ids.shape[1] for ids in rankings)
         if ranks is None and contributions.shape[1] < longest:
             got = contributions.shape[1]

@@ -32,7 +32,9 @@ class Contributions(NamedTuple):
     scale: float
 
 
-def of_weights(n_lists: int, n_ranks: int, k: float, weights: Sequence[float] | None) -> Contributions:
+def of_weights(
+    n_lists: int, n_ranks: int, k: float, weights: Sequence[float] | None
+) -> Contributions:
     """round(w / (k + rank) * 2**44), with the weights scaled so that the largest is in [1, 2)."""
     values = [1.0] * n_lists if weights is None else [float(weight) for weight in weights]
     shift = _shift(max(values))

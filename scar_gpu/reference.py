@@ -5,10 +5,13 @@ float64 here (float32 there), so that the error of a fast backend can be measure
 lengths and masks have the public dtypes. Ids outside [0, n_chunks) count as padding.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from scar_gpu.types import Expansion, Hits, NeighborScores, Spans
+from scar_gpu import contributions as integers
+from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, Spans
 
 INF = float("inf")
 
@@ -203,6 +206,63 @@ def search(
     values[:, :n] = best[:, :n]
     ids[:, :n] = torch.where(best[:, :n] > -INF, order[:, :n], -1)
     return Hits(ids, values)
+
+
+def rank_fusion(
+    rankings: Sequence[Tensor] | Tensor,
+    *,
+    k: float = 60.0,
+    weights: Sequence[float] | None = None,
+    top_n: int | None = None,
+    duplicates: str = "first",
+    ranks: Sequence[Tensor] | Tensor | None = None,
+    contributions: Tensor | None = None,
+    details: bool = False,
+) -> Fusion:
+    """score(d) = sum of weight / (k + rank) in integers; the scores are exact: float32 as well."""
+    if ranks is None:
+        ranks = [torch.arange(1, ids.shape[1] + 1).expand_as(ids) for ids in rankings]
+    if contributions is None:
+        longest = max(ids.shape[1] for ids in rankings)
+        table, used, scale = integers.of_weights(len(rankings), longest, k, weights)
+    else:
+        table, used, scale = integers.of_table(contributions)
+    width = sum(ids.shape[1] for ids in rankings) if top_n is None else top_n
+    n_queries = rankings[0].shape[0]
+    fused = Fusion(
+        torch.full((n_queries, width), -1, dtype=torch.int64),
+        torch.full((n_queries, width), -INF, dtype=torch.float32),
+        torch.zeros(n_queries, dtype=torch.int32),
+        torch.full((n_queries, width), -1, dtype=torch.int32),
+        torch.full((n_queries, width), -1, dtype=torch.int32),
+        torch.zeros((n_queries, width, len(rankings)), dtype=torch.int32),
+    )
+    for b in range(n_queries):
+        found: dict[int, dict[int, list[int]]] = {}  # id -> list -> its ranks there
+        for number, (ids, given) in enumerate(zip(rankings, ranks, strict=True)):
+            for document, rank in zip(ids[b].tolist(), given[b].tolist(), strict=True):
+                is_entry = 0 <= document <= integers.LARGEST_ID and 1 <= rank <= table.shape[1]
+                if used[number] and is_entry:
+                    found.setdefault(document, {}).setdefault(number, []).append(rank)
+        entries = []
+        for document, lists in found.items():
+            counted = [
+                (number, rank)
+                for number, at in lists.items()
+                for rank in (at if duplicates == "sum" else [min(at)])
+            ]
+            total = sum(int(table[number, rank - 1]) for number, rank in counted)
+            best_rank, best_list = min((rank, number) for number, rank in counted)
+            entries.append((-total, best_rank, best_list, document))
+        entries = sorted(entries)[:width]
+        fused.lengths[b] = len(entries)
+        for t, (total, best_rank, best_list, document) in enumerate(entries):
+            fused.ids[b, t] = document
+            fused.scores[b, t] = torch.tensor(-total).float().double() * scale
+            fused.best_list[b, t], fused.best_rank[b, t] = best_list, best_rank
+            for number, at in found[document].items():
+                fused.ranks[b, t, number] = min(at)
+    return fused if details else Fusion(*fused[:3])
 
 
 def _normalized(queries: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from tests.corpora import (
     ROW_LAYOUTS,
     level_corpus,
     level_rows,
+    offsets,
     random_corpus,
     random_hits,
     random_queries,
@@ -108,6 +109,21 @@ def test_without_a_scale_rows_count_as_unit(run, dtype):
     scaled = run("neighbor_scores", args[0], data.embeddings.to(dtype), *args[1:], row_scale=scale)
     assert_same_bits(unit, scaled)
     assert unit.relevance.item() == 1.0
+
+
+@pytest.mark.parametrize("query_exponent", [120, 0, -100, -140])
+@pytest.mark.parametrize("row_exponent", [120, 0, -120])
+def test_norms_of_any_size(run, row_exponent, query_exponent):
+    """Rows and queries whose products leave float32, or are subnormal, have the same cosines."""
+    rows = level_rows([2, 0, 3]) * 2.0**row_exponent
+    scale = run("row_scale", rows)
+    table = run("continuity", rows, offsets(3), row_scale=scale)
+    queries = level_rows([0]) * 2.0**query_exponent
+    relevance, scores, _ = run(
+        "neighbor_scores", queries, rows, table, torch.tensor([[1]]), lam=0.5, row_scale=scale
+    )
+    assert relevance.item() == 1.0
+    assert scores.tolist() == [[[6 / 8 - 0.5 * 2 / 8, 5 / 8 - 0.5 * 3 / 8]]]
 
 
 def test_contiguous_changes_the_mask_alone(run, backend):

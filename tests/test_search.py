@@ -78,6 +78,18 @@ def test_top_k_of_the_canonical_scores_on_a_grid(run, search_shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", ROW_DTYPES, ids=str)
+def test_a_row_finds_itself_at_cosine_one(run, backend, dtype):
+    """In half precision too: the sums are float32, whatever the rows are."""
+    data = random_corpus(20 if backend == "triton" else 300, 384, dtype=dtype)
+    ids, scores = run("search", data.embeddings, data.embeddings, 1, row_scale=data.row_scale)
+    expected = torch.arange(len(ids))
+    expected[3], expected[5] = 0, 4  # a zero row ties with all; row 5 repeats row 4
+    assert_equal(ids[:, 0], expected)
+    ones = torch.ones(len(ids)).index_fill(0, torch.tensor(3), 0)
+    assert_close(scores[:, 0], ones, tolerance(384, dtype))
+
+
+@pytest.mark.parametrize("dtype", ROW_DTYPES, ids=str)
 @pytest.mark.parametrize("dim", EXACT_DIMS)
 def test_exact_arithmetic_with_many_ties(run, backend, dim, dtype):
     from scar_gpu import reference

@@ -5,14 +5,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from scar_gpu.kernels.launch import passes
-from scar_gpu.kernels.placement import append, empty_expansion, pad, sort_by_row
-
-
-def default_config(n_candidates: int) -> dict[str, int]:
-    """All candidates of a query in one block up to 1,024, at most four per thread."""
-    block = min(1024, max(32, triton.next_power_of_2(n_candidates)))
-    return {"BLOCK": block, "num_warps": max(1, block // 64)}
+from scar_gpu.kernels.launch import passes, warp_size
+from scar_gpu.kernels.placement import (
+    append,
+    default_config,
+    empty_expansion,
+    launch_sort,
+    pad,
+    sort_block,
+)
 
 
 @triton.jit
@@ -29,9 +30,8 @@ def _load_neighbor(scores_ptr, mask_ptr, rank, offset, is_asked, WINDOW: tl.cons
 def _expand_kernel(
     hits_ptr, relevance_ptr, scores_ptr, mask_ptr,
     ids_ptr, out_scores_ptr, anchors_ptr, lengths_ptr,
-    scratch_ids_ptr, scratch_scores_ptr, scratch_anchors_ptr,
     n_hits, hits_stride: tl.int64, rank_stride: tl.int64,
-    WINDOW: tl.constexpr, DOCUMENT_ORDER: tl.constexpr, BLOCK: tl.constexpr,
+    WINDOW: tl.constexpr, SORT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One program unites the candidates of one query.
 
@@ -43,10 +43,7 @@ def _expand_kernel(
     mask_ptr += query * n_hits * (2 * WINDOW)
     width = n_hits * (2 * WINDOW + 1)
     entry = query * width
-    results = (ids_ptr + entry, out_scores_ptr + entry, anchors_ptr + entry)
-    ranked = results
-    if DOCUMENT_ORDER:
-        ranked = (scratch_ids_ptr + entry, scratch_scores_ptr + entry, scratch_anchors_ptr + entry)
+    columns = (ids_ptr + entry, out_scores_ptr + entry, anchors_ptr + entry)
 
     length = 0
     for first in tl.range(0, width, BLOCK):
@@ -74,11 +71,12 @@ def _expand_kernel(
                 away == 0, (offset != 0) | (other < rank), (offset != 0) & is_admitted & is_better
             )
             is_kept = is_kept & ~(is_rival & is_beaten)
-        length = append(ranked, (row, score, rank), is_kept, length)
+        length = append(columns, (row, score, rank), is_kept, length)
 
-    if DOCUMENT_ORDER:
-        sort_by_row(ranked, results, length, BLOCK)
-    pad(results, (-1, -float("inf"), -1), length, width, BLOCK)
+    if SORT:
+        tl.debug_barrier()  # other threads wrote the entries
+        sort_block(columns, columns, 0, length, BLOCK)
+    pad(columns, (-1, -float("inf"), -1), 0, length, width, BLOCK)
     tl.store(lengths_ptr + query, length)
 
 
@@ -104,13 +102,17 @@ def expand_into(
     if results[0].numel() == 0:
         results[3].zero_()
         return
-    config = default_config(width)
-    needs_scratch = document_order and width > config["BLOCK"]
+    config = default_config(width, warp_size())
+    is_one_block = width <= config["BLOCK"]
+    needs_scratch = document_order and not is_one_block
     batch = (hits, relevance.contiguous(), scores.contiguous(), mask.contiguous(), *results)
     with torch.cuda.device_of(hits):
-        for part in passes(batch, scratch=16 * width if needs_scratch else 0):
-            scratch = [torch.empty_like(t) if needs_scratch else t for t in part[4:7]]
-            _expand_kernel[(part[0].shape[0],)](
-                *part, *scratch, hits.shape[1], *hits.stride(),
-                WINDOW=scores.shape[2] // 2, DOCUMENT_ORDER=document_order, **config,
+        for *inputs, ids, out_scores, anchors, lengths in passes(batch, 1, 16 * width * needs_scratch):
+            columns = (ids, out_scores, anchors)
+            ranked = [torch.empty_like(t) for t in columns] if needs_scratch else columns
+            _expand_kernel[(lengths.shape[0],)](
+                *inputs, *ranked, lengths, hits.shape[1], *hits.stride(),
+                WINDOW=scores.shape[2] // 2, SORT=document_order and is_one_block, **config,
             )  # fmt: skip
+            if needs_scratch:
+                launch_sort(ranked, columns, lengths, config)

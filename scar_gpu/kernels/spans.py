@@ -6,9 +6,9 @@ import triton.language as tl
 from torch import Tensor
 
 from scar_gpu.kernels.documents import document_bounds, search_steps
-from scar_gpu.kernels.expand import default_config
-from scar_gpu.kernels.launch import passes
-from scar_gpu.kernels.placement import append, pad
+from scar_gpu.kernels.launch import passes, warp_size
+from scar_gpu.kernels.placement import append, default_config, pad
+
 
 @triton.jit(do_not_specialize=["width", "n_documents", "n_steps", "ids_stride", "column_stride"])
 def _spans_kernel(
@@ -64,7 +64,7 @@ def _spans_kernel(
             is_first = is_first & ~((other < index) & (other_row >= start) & (other_row < end))
         tl.debug_barrier()  # one block may write its results over what it has read
         length = append(results, (start, end, index), is_first, length)
-    pad(results, (-1, -1, -1), length, width, BLOCK)
+    pad(results, (-1, -1, -1), 0, length, width, BLOCK)
     tl.store(lengths_ptr + query, length)
 
 
@@ -80,7 +80,7 @@ def launch_spans(ids: Tensor, doc_offsets: Tensor) -> tuple[Tensor, ...]:
     if ids.numel() == 0:
         results[3].zero_()
         return results
-    config = default_config(width)
+    config = default_config(width, warp_size(), largest=512)  # 1,024 spill registers
     needs_scratch = width > config["BLOCK"]
     doc_offsets = doc_offsets.contiguous()
     with torch.cuda.device_of(ids):

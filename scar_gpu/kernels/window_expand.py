@@ -6,17 +6,22 @@ import triton.language as tl
 from torch import Tensor
 
 from scar_gpu.kernels.documents import document_bounds, search_steps
-from scar_gpu.kernels.expand import default_config
-from scar_gpu.kernels.launch import passes
-from scar_gpu.kernels.placement import append, empty_expansion, pad, sort_by_row
+from scar_gpu.kernels.launch import passes, warp_size
+from scar_gpu.kernels.placement import (
+    append,
+    default_config,
+    empty_expansion,
+    launch_sort,
+    pad,
+    sort_block,
+)
 
 
 @triton.jit(do_not_specialize=["n_hits", "n_documents", "n_steps", "hits_stride", "rank_stride"])
 def _window_expand_kernel(
     hits_ptr, doc_offsets_ptr, ids_ptr, scores_ptr, anchors_ptr, lengths_ptr,
-    scratch_ids_ptr, scratch_scores_ptr, scratch_anchors_ptr,
     n_hits, n_documents: tl.int64, n_steps, hits_stride: tl.int64, rank_stride: tl.int64,
-    BEFORE: tl.constexpr, AFTER: tl.constexpr, DOCUMENT_ORDER: tl.constexpr, BLOCK: tl.constexpr,
+    BEFORE: tl.constexpr, AFTER: tl.constexpr, SORT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One program unites the windows of one query; a row goes to the best-ranked hit.
 
@@ -26,10 +31,7 @@ def _window_expand_kernel(
     n_chunks = tl.load(doc_offsets_ptr + n_documents)
     width = n_hits * (BEFORE + AFTER + 1)
     entry = query * width
-    results = (ids_ptr + entry, scores_ptr + entry, anchors_ptr + entry)
-    ranked = results
-    if DOCUMENT_ORDER:
-        ranked = (scratch_ids_ptr + entry, scratch_scores_ptr + entry, scratch_anchors_ptr + entry)
+    columns = (ids_ptr + entry, scores_ptr + entry, anchors_ptr + entry)
 
     length = 0
     for first in tl.range(0, width, BLOCK):
@@ -47,11 +49,12 @@ def _window_expand_kernel(
             is_same = (other_hit >= document) & (other_hit < end)
             is_taken = (other < rank) & is_same & (away >= -BEFORE) & (away <= AFTER)
             is_kept = is_kept & ~is_taken
-        length = append(ranked, (row, tl.zeros([BLOCK], tl.float32), rank), is_kept, length)
+        length = append(columns, (row, tl.zeros([BLOCK], tl.float32), rank), is_kept, length)
 
-    if DOCUMENT_ORDER:
-        sort_by_row(ranked, results, length, BLOCK)
-    pad(results, (-1, -float("inf"), -1), length, width, BLOCK)
+    if SORT:
+        tl.debug_barrier()  # other threads wrote the entries
+        sort_block(columns, columns, 0, length, BLOCK)
+    pad(columns, (-1, -float("inf"), -1), 0, length, width, BLOCK)
     tl.store(lengths_ptr + query, length)
 
 
@@ -64,15 +67,19 @@ def launch_window_expand(
     if results[0].numel() == 0:
         results[3].zero_()
         return results
-    config = default_config(width)
-    needs_scratch = document_order and width > config["BLOCK"]
+    config = default_config(width, warp_size())
+    is_one_block = width <= config["BLOCK"]
+    needs_scratch = document_order and not is_one_block
     doc_offsets = doc_offsets.contiguous()
     with torch.cuda.device_of(hits):
-        for part in passes((hits, *results), scratch=16 * width if needs_scratch else 0):
-            scratch = [torch.empty_like(t) if needs_scratch else t for t in part[1:4]]
-            _window_expand_kernel[(part[0].shape[0],)](
-                part[0], doc_offsets, *part[1:], *scratch, hits.shape[1],
+        for part in passes((hits, *results), scratch=16 * width * needs_scratch):
+            columns, lengths = part[1:4], part[4]
+            ranked = [torch.empty_like(t) for t in columns] if needs_scratch else columns
+            _window_expand_kernel[(lengths.shape[0],)](
+                part[0], doc_offsets, *ranked, lengths, hits.shape[1],
                 doc_offsets.shape[0] - 1, search_steps(doc_offsets), *hits.stride(),
-                BEFORE=before, AFTER=after, DOCUMENT_ORDER=document_order, **config,
+                BEFORE=before, AFTER=after, SORT=document_order and is_one_block, **config,
             )  # fmt: skip
+            if needs_scratch:
+                launch_sort(ranked, columns, lengths, config)
     return results

@@ -21,6 +21,8 @@ class Context:
         score: that hit's relevance, its cosine with the query.
         hits: row numbers of the hits inside, ascending.
         neighbours: row numbers of the other chunks inside, ascending.
+        headings: the titles its first character stands under, outermost first; the headings
+            of what follows stand in the text itself.
     """
 
     document: str
@@ -31,6 +33,7 @@ class Context:
     score: float
     hits: tuple[int, ...]
     neighbours: tuple[int, ...]
+    headings: tuple[str, ...] = ()
 
 
 def assemble(
@@ -80,6 +83,7 @@ def assemble(
                     score=scores[best],
                     hits=tuple(row for row in members if row in is_hit),
                     neighbours=tuple(row for row in members if row not in is_hit),
+                    headings=chunks.chunk(first).headings,
                 )
             )
         results.append(contexts)

@@ -13,6 +13,9 @@ from scar_gpu.text.headings import check_format
 
 _TEXT_FORMATS = {".txt": "auto", ".md": "markdown", ".rst": "rst"}
 
+# A folder with these is an index: `build . -o index` must not read its own output again.
+_INDEX_FILES = ("manifest.json", "tensors.safetensors")
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -58,6 +61,7 @@ def read_documents(
     id_column: str | None = None,
     text_column: str = "text",
     format: str | None = None,
+    on_bad: Callable[[Path, ValueError], None] | None = None,
 ) -> list[Document]:
     """Read the documents of a file or a folder.
 
@@ -70,11 +74,13 @@ def read_documents(
         source: a file, or a folder that is read with all its subfolders in order of path;
             names that begin with a dot are left out.
         glob: which files of the folder, such as `"*.md"` or `"guide/**/*.txt"`; default:
-            every file of a known kind. Matched files of other kinds are read as text.
+            every file of a known kind. Matched files of other kinds are read as text. The
+            files of an index on disk are never documents.
         id_column: column or key of the document's id in `.jsonl` and `.parquet`; default:
             `"id"` where it exists, else the file's name and the line or row number.
         text_column: column or key of the text.
         format: how headings are written, see `headings`; default: by the file's suffix.
+        on_bad: called with each file that is not UTF-8 text, and why, instead of raising.
 
     Returns:
         The documents, at least one.
@@ -96,14 +102,12 @@ def read_documents(
         raise FileNotFoundError(f"source must be a file or a folder, got {root}, which is missing")
     documents: list[Document] = []
     for path, name in _files(root, glob):
-        if path.suffix.lower() in _ROW_READERS:
-            rows = _ROW_READERS[path.suffix.lower()](path, id_column, text_column)
-            for number, row_id, text in rows:
-                row_name = f"{name}:{number}" if row_id is None else row_id
-                documents.append(Document(row_name, text, format or "auto"))
-        else:
-            text_format = format or _TEXT_FORMATS.get(path.suffix.lower(), "auto")
-            documents.append(Document(name, _read_text(path), text_format))
+        try:
+            documents.extend(_documents_of(path, name, id_column, text_column, format))
+        except _NotUtf8Error as error:
+            if on_bad is None:
+                raise
+            on_bad(path, error)
     check_unique_ids(documents)
     if not documents:
         known = ", ".join([*_TEXT_FORMATS, *_ROW_READERS])
@@ -134,8 +138,25 @@ def _files(root: Path, glob: str | None) -> Iterator[tuple[Path, str]]:
         name = path.relative_to(root)
         if any(part.startswith(".") for part in name.parts) or not path.is_file():
             continue
+        if all((path.parent / part).is_file() for part in _INDEX_FILES):
+            continue
         if glob is not None or path.suffix.lower() in known:
             yield path, name.as_posix()
+
+
+def _documents_of(
+    path: Path, name: str, id_column: str | None, text_column: str, format: str | None
+) -> Iterator[Document]:
+    suffix = path.suffix.lower()
+    if suffix not in _ROW_READERS:
+        yield Document(name, _read_text(path), format or _TEXT_FORMATS.get(suffix, "auto"))
+        return
+    for number, row_id, text in _ROW_READERS[suffix](path, id_column, text_column):
+        yield Document(f"{name}:{number}" if row_id is None else row_id, text, format or "auto")
+
+
+class _NotUtf8Error(ValueError):
+    """A file that is not text."""
 
 
 def _read_text(path: Path) -> str:
@@ -143,12 +164,10 @@ def _read_text(path: Path) -> str:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return file.read()
     except UnicodeDecodeError as error:
-        raise _not_utf8(path, error) from error
-
-
-def _not_utf8(path: Path, error: UnicodeDecodeError) -> ValueError:
-    byte = error.object[error.start]
-    return ValueError(f"{path} must be UTF-8 text, got byte 0x{byte:02x} at offset {error.start}")
+        byte = error.object[error.start]
+        raise _NotUtf8Error(
+            f"{path} must be UTF-8 text, got byte 0x{byte:02x} at offset {error.start}"
+        ) from error
 
 
 Row = tuple[int, str | None, str]

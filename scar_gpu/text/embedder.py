@@ -14,7 +14,8 @@ class Embedder(Protocol):
 
     An embedder that treats questions unlike passages also has
     `encode_queries(texts) -> array`; without it, `encode` serves both. One that reads only
-    the beginning of a long text has `count_truncated(texts) -> int`.
+    the beginning of a long text has `count_truncated(texts) -> int`, and, where questions
+    differ, `count_truncated_queries(texts) -> int`.
 
     Attributes:
         name: the model's name, for people.
@@ -46,6 +47,12 @@ def count_truncated(embedder: Embedder, texts: list[str]) -> int:
     """Count the passages of which the embedder reads only the beginning, if it can tell."""
     count = getattr(embedder, "count_truncated", None)
     return 0 if count is None else int(count(texts))
+
+
+def count_truncated_queries(embedder: Embedder, texts: list[str]) -> int:
+    """Count the questions of which the embedder reads only the beginning, if it can tell."""
+    count = getattr(embedder, "count_truncated_queries", None)
+    return count_truncated(embedder, texts) if count is None else int(count(texts))
 
 
 def encode_unique(

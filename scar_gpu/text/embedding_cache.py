@@ -11,7 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from scar_gpu.text.embedder import Embedder, checked_vectors, count_truncated, encode_queries
+from scar_gpu.text.embedder import (
+    Embedder,
+    checked_vectors,
+    count_truncated,
+    count_truncated_queries,
+    encode_queries,
+)
 
 
 def default_cache_folder() -> Path:
@@ -31,33 +37,37 @@ class CachedEmbedder:
     Args:
         embedder: what embeds the texts that are not there yet.
         folder: where the file lies; made when missing.
+        prefix: what the file's name begins with.
+
+    Attributes:
+        name, dim, content_hash: those of the embedder.
+        path: the file.
 
     Raises:
         ValueError: the file is there and is no such store.
+        OSError: the file cannot be written, for want of space or of rights.
 
     Example:
         >>> CachedEmbedder(embedder, default_cache_folder())  # doctest: +SKIP
     """
 
-    def __init__(self, embedder: Embedder, folder: Path) -> None:
+    def __init__(self, embedder: Embedder, folder: Path, prefix: str = "vectors") -> None:
         self._embedder = embedder
         # A passage prompt changes the vectors and leaves the model's hash.
         prompt = str(getattr(embedder, "passage_prompt", ""))
         key = hashlib.sha256(f"{embedder.content_hash}\n{prompt}".encode()).hexdigest()
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / f"vectors-{key[:32]}.sqlite"
+        self.path = folder / f"{prefix}-{key[:32]}.sqlite"
         self.name = embedder.name
         self.dim = embedder.dim
         self.content_hash = embedder.content_hash
-        try:
-            with self._open() as store:
-                store.execute(
-                    "CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB)"
-                )
-        except sqlite3.DatabaseError as error:
-            raise ValueError(
-                f"{self.path} must be a store of vectors, got: {error}; delete it to start anew"
-            ) from error
+        with self._open() as store:
+            store.execute("CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB)")
+
+    def __len__(self) -> int:
+        """The number of vectors in the file."""
+        with self._open() as store:
+            return int(store.execute("SELECT count(*) FROM vectors").fetchone()[0])
 
     def encode(self, texts: list[str]) -> np.ndarray:
         """Embed passages: [n, D] float32, from the file where it has them."""
@@ -87,8 +97,19 @@ class CachedEmbedder:
         """Count the passages that are longer than the embedder reads."""
         return count_truncated(self._embedder, texts)
 
+    def count_truncated_queries(self, texts: list[str]) -> int:
+        """Count the questions that are longer than the embedder reads."""
+        return count_truncated_queries(self._embedder, texts)
+
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """A connection that commits if its block succeeds, and closes."""
-        with closing(sqlite3.connect(self.path, timeout=60)) as connection, connection:
-            yield connection
+        try:
+            with closing(sqlite3.connect(self.path, timeout=60)) as connection, connection:
+                yield connection
+        except sqlite3.OperationalError as error:
+            raise OSError(f"{self.path} must be a file to keep vectors in, got: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise ValueError(
+                f"{self.path} must be a store of vectors, got: {error}; delete it to start anew"
+            ) from error

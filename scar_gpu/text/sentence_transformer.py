@@ -122,11 +122,18 @@ class SentenceTransformerEmbedder:
         Returns:
             How many of them have more tokens than `max_tokens`, the passage prompt included.
         """
+        return self._count_truncated(texts, self.passage_prompt)
+
+    def count_truncated_queries(self, texts: list[str]) -> int:
+        """Count the questions that are longer; as `count_truncated`, with the query prompt."""
+        return self._count_truncated(texts, self.query_prompt)
+
+    def _count_truncated(self, texts: list[str], prompt: str) -> int:
         if self.max_tokens is None:
             return 0
         count = 0
         for start in range(0, len(texts), 1024):
-            batch = [self.passage_prompt + text for text in texts[start : start + 1024]]
+            batch = [prompt + text for text in texts[start : start + 1024]]
             tokens = self._model.tokenizer(batch, truncation=False, padding=False, verbose=False)
             count += sum(len(ids) > self.max_tokens for ids in tokens["input_ids"])
         return count

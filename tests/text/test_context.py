@@ -91,7 +91,7 @@ def test_a_context_is_one_json_object_and_does_not_change() -> None:
     record = json.loads(json.dumps(dataclasses.asdict(context)))
     assert record == {
         "document": "a", "start": 2, "end": 6, "text": "2345", "rank": 1, "score": 0.5,
-        "hits": [1], "neighbours": [],
+        "hits": [1], "neighbours": [], "headings": [],
     }  # fmt: skip
     with pytest.raises(dataclasses.FrozenInstanceError):
         context.rank = 2  # type: ignore[misc]
