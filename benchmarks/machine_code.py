@@ -7,7 +7,6 @@ assembly. No GPU is needed.
 import re
 import subprocess
 import tempfile
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,16 +42,18 @@ class Part(NamedTuple):
     programs: int
     registers: int  # of 32 bits
     register_step: int  # granularity of allocation, per warp
-    shared: int  # bytes; one program may have all but `reserved`
-    reserved: int
+    shared: int  # bytes
+    shared_per_program: int  # bytes that the system takes of each program's
+    largest_shared: int  # bytes that one program may have
 
 
 # CUDA C++ Programming Guide, technical specifications by compute capability; CDNA3 ISA guide.
+KIB = 1024
 PARTS = {
-    "sm_80": Part(64, 32, 65536, 256, 164 * 1024, 1024),
-    "sm_90": Part(64, 32, 65536, 256, 228 * 1024, 1024),
-    "sm_100": Part(64, 32, 65536, 256, 228 * 1024, 1024),
-    "gfx942": Part(32, 32, 4 * 512 * 64, 8 * 64, 64 * 1024, 0),
+    "sm_80": Part(64, 32, 65536, 256, 164 * KIB, KIB, 163 * KIB),
+    "sm_90": Part(64, 32, 65536, 256, 228 * KIB, KIB, 227 * KIB),
+    "sm_100": Part(64, 32, 65536, 256, 228 * KIB, KIB, 227 * KIB),
+    "gfx942": Part(32, 32, 4 * 512 * 64, 8 * 64, 64 * KIB, 0, 64 * KIB),
 }
 
 
@@ -61,11 +62,12 @@ def occupancy(target: str, registers: int, shared: int, num_warps: int) -> float
     part = PARTS[target]
     warp_size = 64 if target.startswith("gfx") else 32
     per_warp = -(-registers * warp_size // part.register_step) * part.register_step
+    shared += part.shared_per_program
     programs = min(
         part.programs,
         part.warps // num_warps,
         part.registers // max(1, per_warp) // num_warps,
-        part.shared // (shared + part.reserved) if shared + part.reserved else part.programs,
+        part.shared // shared if shared else part.programs,
     )
     return programs * num_warps / part.warps
 

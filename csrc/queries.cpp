@@ -39,7 +39,7 @@ void QueryBlock::load_one(int64_t query, int64_t i, char* scratch) {
   const double norm = std::sqrt(functions_->sum_of_squares(source, dim_));
   float* out = vectors_ + i * stride_;
   if (norm == 0 || !std::isfinite(norm)) {
-    functions_->widen(source, dim_, 1, out);
+    std::fill_n(out, stride_, 0.0f);
     inverse_norms_[i] = norm == 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
     return;
   }

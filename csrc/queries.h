@@ -16,6 +16,7 @@ class QueryBlock {
   // Reads queries first .. first + count into the block.
   void load(int64_t first, int64_t count);
   const float* vector(int64_t i) const { return vectors_ + i * stride_; }
+  float inverse_norm(int64_t i) const { return inverse_norms_[i]; }
   // The canonical score: (dot * row_scale) * 1/|q|, in this order.
   float cosine(int64_t i, float dot, float row_scale) const {
     return dot * row_scale * inverse_norms_[i];

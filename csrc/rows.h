@@ -36,6 +36,10 @@ struct InstructionSet {
   const char* name;
   bool (*available)();
   RowFunctions float32, float16, bfloat16;
+  // The positions i < n where values[i] * scale is not below thresholds[i], NaN included; their
+  // number is returned.
+  int64_t (*passing)(const float* values, float scale, const float* thresholds, int64_t n,
+                     int32_t* positions);
 };
 
 extern const InstructionSet avx512, avx2, neon, scalar;

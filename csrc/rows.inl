@@ -129,6 +129,19 @@ double sum_of_squares(const void* row, int64_t dim) {
   return fold<LANES / 2>(lanes);
 }
 
+int64_t passing(const float* values, float scale, const float* thresholds, int64_t n,
+                int32_t* positions) {
+  const Vec by = broadcast(scale);
+  int64_t found = 0, i = 0;
+  for (; i + Vec::width <= n; i += Vec::width)
+    for (uint32_t lanes = not_less(multiply(load(values + i), by), load(thresholds + i));
+         lanes != 0; lanes &= lanes - 1)
+      positions[found++] = static_cast<int32_t>(i + __builtin_ctz(lanes));
+  for (; i < n; ++i)
+    if (!(values[i] * scale < thresholds[i])) positions[found++] = static_cast<int32_t>(i);
+  return found;
+}
+
 template <class Row>
 constexpr scar_gpu::RowFunctions row_functions() {
   return {dot<Row>, sum_of_squares<Row>, widen<Row>};
@@ -136,7 +149,10 @@ constexpr scar_gpu::RowFunctions row_functions() {
 
 }  // namespace
 
-#define SCAR_GPU_INSTRUCTION_SET(name, available)                                            \
-  const scar_gpu::InstructionSet scar_gpu::name = {#name, available, row_functions<float>(), \
-                                                   row_functions<scar_gpu::Half>(),          \
-                                                   row_functions<scar_gpu::BFloat16>()};
+#define SCAR_GPU_INSTRUCTION_SET(name, available)                                       \
+  const scar_gpu::InstructionSet scar_gpu::name = {#name,                               \
+                                                   available,                           \
+                                                   row_functions<float>(),              \
+                                                   row_functions<scar_gpu::Half>(),     \
+                                                   row_functions<scar_gpu::BFloat16>(), \
+                                                   passing};

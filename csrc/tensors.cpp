@@ -55,7 +55,8 @@ Rows::Rows(const Tensor& matrix, const char* name) {
   count_ = layout.sizes[0];
   dim_ = layout.sizes[1];
   check(dim_ <= 1 || layout.strides[1] == 1, name, " must have a contiguous last dimension");
-  row_bytes_ = layout.strides[0] * (layout.dtype == aoti_torch_dtype_float32() ? 4 : 2);
+  is_float32_ = layout.dtype == aoti_torch_dtype_float32();
+  row_bytes_ = layout.strides[0] * (is_float32_ ? 4 : 2);
 }
 
 Documents::Documents(const Tensor& doc_offsets) : offsets_(doc_offsets, "doc_offsets") {

@@ -110,6 +110,8 @@ class Rows {
   int64_t count() const { return count_; }
   int64_t dim() const { return dim_; }
   int64_t row_bytes() const { return row_bytes_; }
+  bool is_float32() const { return is_float32_; }
+  const void* data(int64_t i) const { return row(i); }
   // Dot products of the rows from `first` on, while those from `ahead` on (if >= 0) are fetched.
   void dot(const float* query, int64_t first, int64_t n_rows, float* out,
            int64_t ahead = -1) const {
@@ -132,6 +134,7 @@ class Rows {
 
   const char* data_;
   int64_t count_, dim_, row_bytes_;
+  bool is_float32_;
   const RowFunctions* functions_;
 };
 

@@ -177,6 +177,9 @@ def window_expand(
     check_offsets(doc_offsets, hits.device, "hits")
     check_at_least("before", before, 0)
     check_at_least("after", after, 0)
+    if hits.shape[1] * (before + after + 1) >= 2**31:
+        got = f"{before} + {after} for K = {hits.shape[1]}"
+        fail(ValueError, "before + after", "keep K * (before + after + 1) below 2^31", got)
 
 
 def spans(ids: Tensor, doc_offsets: Tensor) -> None:

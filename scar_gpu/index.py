@@ -1,6 +1,7 @@
 """`ChunkIndex`: the chunk matrix with everything the operations derive from it."""
 
 import ctypes
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -142,6 +143,25 @@ class ChunkIndex:
             self.continuity.to(device),
             self.doc_offsets.to(device),
         )
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the tensors to a folder, whole or not at all: `scar_gpu.storage.save_index`."""
+        from scar_gpu.storage import save_index
+
+        save_index(path, self, overwrite=overwrite)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        mmap: bool = True,
+        device: torch.device | str | None = None,
+        verify: bool = False,
+    ) -> "ChunkIndex":
+        """Open the tensors of a saved index: `scar_gpu.storage.open_index`."""
+        from scar_gpu.storage import open_index
+
+        return open_index(path, mmap=mmap, device=device, verify=verify).index
 
     def neighbor_scores(
         self,

@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 
+import pytest
 import torch
 
 OPERATIONS = (
@@ -17,6 +18,9 @@ OPERATIONS = (
     "spans",
     "search",
 )
+
+# Operations whose Triton kernel is still to be written; test_package keeps the list true.
+WITHOUT_TRITON = ("search",)
 
 # Dtypes of the results, in order (design, section 3).
 F32, I32, I64 = torch.float32, torch.int32, torch.int64
@@ -49,7 +53,7 @@ def prepare(backend: str) -> torch.device:
     if backend == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         if not torch.cuda.is_available():
-            raise RuntimeError("--backend cuda was asked for and there is no CUDA device")
+            raise pytest.UsageError("--backend cuda was asked for and there is no CUDA device")
         return torch.device("cuda:0")
     return torch.device("cpu")
 
@@ -75,7 +79,7 @@ def install_triton_launchers() -> torch.library.Library:
         return call
 
     library = torch.library.Library("scar_gpu", "IMPL")
-    for name in OPERATIONS:
+    for name in set(OPERATIONS) - set(WITHOUT_TRITON):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Warning only once for all operators")
             library.impl(name, checked(name), "CPU", allow_override=True)

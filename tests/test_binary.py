@@ -33,7 +33,7 @@ def test_the_binary_needs_only_the_stable_abi():
     assert set(torch_symbols) <= declared
     others = [name for name in symbols if name not in torch_symbols]
     # C and C++ run-time libraries (versioned, or in namespace std), Python's limited interface.
-    system = re.compile(r".+@(GLIBC|GLIBCXX|CXXABI|GCC)_|_ZN[KOR]*St|_Py?|Py")
+    system = re.compile(r".+@(GLIBC|GLIBCXX|CXXABI|GCC)_|_ZN[KOR]*St|_ZSt|_Py?|Py")
     assert [name for name in others if not system.match(name)] == []
 
 

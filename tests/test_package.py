@@ -5,10 +5,11 @@ import inspect
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.backends import OPERATIONS
+from tests.backends import OPERATIONS, WITHOUT_TRITON
 
 FUNCTIONS = (*OPERATIONS, "check_hits")
 NAMES = sorted([*FUNCTIONS, "ChunkIndex", "Expansion", "Hits", "NeighborScores", "Spans"])
@@ -34,6 +35,14 @@ def test_import_brings_torch_and_numpy_alone():
     added = set(json.loads(output.stdout)) - set(sys.stdlib_module_names)
     assert added <= {"scar_gpu", "torch", "numpy"}
     assert "scar_gpu" in added
+
+
+def test_every_operation_has_a_triton_kernel_but_those_listed():
+    import scar_gpu
+
+    kernels = Path(scar_gpu.__file__).parent / "kernels"
+    written = {name for name in OPERATIONS if (kernels / f"{name}.py").exists()}
+    assert written == set(OPERATIONS) - set(WITHOUT_TRITON)
 
 
 def test_results_are_named_tuples():

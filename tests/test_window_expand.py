@@ -112,3 +112,12 @@ def test_threads(run, threads, backend):
         threads(count)
         results.append(run("window_expand", hits, ends))
     assert_same_bits(*results)
+
+
+def test_a_window_too_wide_to_count_is_refused():
+    import scar_gpu
+
+    bounds = torch.tensor([0, 4])
+    rule = r"before \+ after must keep K \* \(before \+ after \+ 1\) below 2\^31"
+    with pytest.raises(ValueError, match=rf"^{rule}, got 1099511627776 \+ 1 for K = 2$"):
+        scar_gpu.window_expand(torch.tensor([[0, 1]]), bounds, before=2**40)

@@ -7,24 +7,42 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from scar_gpu.cli.build import build
 from scar_gpu.cli.demo import demo
+from scar_gpu.cli.explain import explain
+from scar_gpu.cli.info import info
+from scar_gpu.cli.messages import note
+from scar_gpu.cli.retrieve import retrieve
 
 # What bad input raises; anything else is a defect and keeps its traceback.
 _INPUT_ERRORS = (ValueError, TypeError, IndexError, OSError, ImportError)
+_DEBUG = "--debug"
 
 
 class _Commands(TyperGroup):
     """The group of commands: an input error becomes one sentence and exit code 2."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take `--debug` before or after the command's name; what follows `--` is text."""
+        end = args.index("--") if "--" in args else len(args)
+        if _DEBUG in args[:end]:
+            args = [_DEBUG, *(arg for arg in args[:end] if arg != _DEBUG), *args[end:]]
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise
+        except KeyboardInterrupt as error:
+            if ctx.params["debug"]:
+                raise
+            note("interrupted")
+            raise typer.Exit(130) from error
         except _INPUT_ERRORS as error:
             if ctx.params["debug"]:
                 raise
-            typer.echo(f"scar-gpu: {' '.join(str(error).split())}", err=True)
+            note(str(error) or type(error).__name__)
             raise typer.Exit(2) from error
 
 
@@ -40,9 +58,10 @@ app = typer.Typer(
 
 @app.callback()
 def _options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option(_DEBUG, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Retrieve chunks of text together with the neighbours that belong to them."""
 
 
-app.command()(demo)
+for _command in (build, retrieve, explain, info, demo):
+    app.command()(_command)

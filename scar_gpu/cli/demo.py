@@ -109,7 +109,7 @@ def _build(
     console.print(
         f"{len(documents)} of {n_topics} topics of the Python language reference (the others "
         f"repeat their text): {sum(len(d.text) for d in documents):,} characters, "
-        f"{len(retriever.chunks)} chunks, embedded with {embedder.name} and indexed "
+        f"{retriever.index.n_chunks} chunks, embedded with {embedder.name} and indexed "
         f"in {seconds:.1f} s."
     )
     return retriever
@@ -146,6 +146,9 @@ def _neighbour_table(
     retriever: Retriever, hits: Hits, judged: NeighborScores, query: int, gamma: float, width: int
 ) -> Table:
     """One line per hit: where it stands, and S of each neighbour with the verdict."""
+    from scar_gpu.cli.opened import table_with_text
+
+    chunks = table_with_text(retriever)
     window = retriever.index.window
     offsets = [*range(-window, 0), *range(1, window + 1)]
     columns = ["relevance", "threshold", *(f"S({offset:+d})" for offset in offsets)]
@@ -158,7 +161,7 @@ def _neighbour_table(
     for c, row in enumerate(rows):
         if row < 0:
             continue
-        chunk = retriever.chunks.chunk(row)
+        chunk = chunks.chunk(row)
         title = chunk.headings[-1] if chunk.headings else ""
         verdicts = []
         for o, offset in enumerate(offsets):

@@ -10,7 +10,7 @@ from scar_gpu.kernels.dot import dot_config, dots, power_of_two_below, stride_un
 from scar_gpu.kernels.launch import warp_size
 
 
-def default_config(dim: int, dtype: torch.dtype, warp_size: int = 32) -> dict[str, int]:
+def default_config(dim: int, dtype: torch.dtype, warp_size: int) -> dict[str, int]:
     """One warp takes 16 rows: it looks up their documents at once and stores whole sectors."""
     return {**dot_config(dim, dtype, warp_size), "ROWS": 16, "num_warps": 1}
 
@@ -22,7 +22,14 @@ def _continuity_kernel(
     ROW_UNIT: tl.constexpr, ROWS: tl.constexpr,
     DIM: tl.constexpr, LANES: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """continuity[j - 1, i] = cos(e_i, e_{i+j}) in [-1, 1], NaN where i + j leaves the document."""
+    """continuity[j - 1, i] = cos(e_i, e_{i+j}) in [-1, 1], NaN where i + j leaves the document.
+
+    One program takes ROWS rows at one distance. Grid: (W * N / ROWS,), distances side by side, so
+    that they share the rows in cache. Bytes per row of R:
+
+        useful     R + 8 + 4W
+        requested  2W * (R + 4), from cache all but R + 4; 8 * log2(documents) per program
+    """
     program = tl.program_id(0)
     distance = program % window + 1
     first_row = (program // window).to(tl.int64) * ROWS
@@ -64,9 +71,16 @@ def launch_continuity(
     n_programs = triton.cdiv(n_chunks, config["ROWS"]) * window
     with torch.cuda.device_of(embeddings):
         _continuity_kernel[(n_programs,)](
-            embeddings, doc_offsets.contiguous(),
-            None if row_scale is None else row_scale.contiguous(), continuity,
-            n_chunks, doc_offsets.shape[0] - 1, search_steps(doc_offsets), window,
-            embeddings.stride(0) // unit, ROW_UNIT=unit, **config,
+            embeddings,
+            doc_offsets.contiguous(),
+            None if row_scale is None else row_scale.contiguous(),
+            continuity,
+            n_chunks,
+            doc_offsets.shape[0] - 1,
+            search_steps(doc_offsets),
+            window,
+            embeddings.stride(0) // unit,
+            ROW_UNIT=unit,
+            **config,
         )
     return continuity

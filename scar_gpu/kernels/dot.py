@@ -14,7 +14,7 @@ from torch import Tensor
 LOAD_BYTES = 16  # the widest load of one thread
 
 
-def dot_config(dim: int, dtype: torch.dtype, warp_size: int = 32) -> dict[str, int]:
+def dot_config(dim: int, dtype: torch.dtype, warp_size: int) -> dict[str, int]:
     """The blocks of the canonical dot product over rows of `dim` columns."""
     lanes = warp_size * (LOAD_BYTES // dtype.itemsize)  # one widest load per thread and slice
     # Up to 2 KiB of each row in flight: enough to cover latency, few enough for the registers.
@@ -66,8 +66,17 @@ def query_scale(query_ptr, stride, is_used, DIM: tl.constexpr, LANES: tl.constex
 
 
 @triton.jit
-def dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM: tl.constexpr,
-         LANES: tl.constexpr, UNROLL: tl.constexpr):
+def dots(
+    query_ptr,
+    stride,
+    scale,
+    is_used,
+    row_ptrs,
+    is_row,
+    DIM: tl.constexpr,
+    LANES: tl.constexpr,
+    UNROLL: tl.constexpr,
+):
     """(<q, q>, <q, row> for each of `row_ptrs`) where q is the query times `scale`.
 
     Rows whose `is_row` is False are not read and give 0.
@@ -91,8 +100,20 @@ def dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM: tl.constexpr,
 
 
 @triton.jit
-def cosines(query_ptr, stride, scale, is_used, embeddings_ptr, row_stride, row_scale_ptr, rows,
-            is_row, DIM: tl.constexpr, LANES: tl.constexpr, UNROLL: tl.constexpr):
+def cosines(
+    query_ptr,
+    stride,
+    scale,
+    is_used,
+    embeddings_ptr,
+    row_stride,
+    row_scale_ptr,
+    rows,
+    is_row,
+    DIM: tl.constexpr,
+    LANES: tl.constexpr,
+    UNROLL: tl.constexpr,
+):
     """cos(q, e_row) for each of `rows`: dot product, times row_scale, times 1/|q|.
 
     A zero query has cosine 0 with every row, a NaN or infinite one has NaN.

@@ -5,19 +5,29 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from scar_gpu.kernels.dot import dot_config, cosines, query_scale, stride_unit
+from scar_gpu.kernels.dot import cosines, dot_config, query_scale, stride_unit
 from scar_gpu.kernels.launch import passes, warp_size
 
 
-def default_config(dim: int, dtype: torch.dtype, warp_size: int = 32) -> dict[str, int]:
-    """One warp per hit: its sums stay in registers and shuffles, without a barrier."""
+def default_config(dim: int, dtype: torch.dtype, warp_size: int) -> dict[str, int]:
+    """One warp per hit: sums stay in registers and shuffles, and nothing waits at a barrier."""
     return {**dot_config(dim, dtype, warp_size), "num_warps": 1}
 
 
+@triton.jit
+def _judge(cosine, cohesion, is_neighbor, threshold, lam):
+    """(S, S > threshold), or (-inf, False) where there is no neighbour."""
+    # One rounding, wherever the compiler may fuse: S is the same in every kernel.
+    score = tl.where(is_neighbor, tl.fma(-lam, 1 - cohesion, cosine), -float("inf"))
+    return score, is_neighbor & (score > threshold)
+
+
 @triton.jit(
-    do_not_specialize=["n_hits", "n_chunks", "query_stride", "row_stride", "table_stride",
-                       "hits_stride", "rank_stride"]
-)
+    do_not_specialize=[
+        "n_hits", "n_chunks", "query_stride", "row_stride", "table_stride", "hits_stride",
+        "rank_stride",
+    ]
+)  # fmt: skip
 def _neighbor_scores_kernel(
     queries_ptr, embeddings_ptr, continuity_ptr, hits_ptr, row_scale_ptr, given_ptr,
     relevance_ptr, scores_ptr, mask_ptr,
@@ -28,7 +38,17 @@ def _neighbor_scores_kernel(
     QUERY_UNIT: tl.constexpr, ROW_UNIT: tl.constexpr,
     DIM: tl.constexpr, LANES: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """S = cos(q, n) - lam * (1 - cos(c, n)), admitted where S > gamma * cos(q, c)."""
+    """S = cos(q, n) - lam * (1 - cos(c, n)), admitted where S > gamma * cos(q, c).
+
+    One program judges the neighbours of one hit. Grid: (B * K,). Bytes per hit, with R and Q those
+    of a row and a query:
+
+        useful     (2W + 1) * (R + 4) + 8W + 8 + Q / K + 4 + 10W
+        requested  (2W + 1) * R in sectors of 32, and 32 for each of the hit, W pairs of
+                   continuities and the row scales; Q twice, from cache for all but one hit
+
+    Rows outside the document are not read, nor is anything but the id of a padding hit.
+    """
     entry = tl.program_id(0).to(tl.int64)
     query = (tl.program_id(0) // n_hits).to(tl.int64)
     rank = (tl.program_id(0) % n_hits).to(tl.int64)
@@ -39,48 +59,45 @@ def _neighbor_scores_kernel(
     scale = query_scale(query_ptr, column_stride, is_hit, DIM, LANES)
     relevance = 0.0
     if given_ptr is not None:
-        relevance = tl.load(given_ptr + entry).to(tl.float32)
+        relevance = tl.load(given_ptr + entry)
     keep_left = is_hit
     keep_right = is_hit
 
-    # The first step away from the hit reads the hit's own row as well.
+    # Walk away from the hit; the first step reads the hit's own row as well.
     for step in tl.range(1, max(WINDOW, 1) + 1):
         left = center - step
         right = center + step
         is_left = is_hit & (step <= WINDOW) & (left >= 0)
         is_right = is_hit & (step <= WINDOW) & (right < n_chunks)
-        cohesion_ptr = continuity_ptr + (step - 1) * table_stride
-        left_cohesion = tl.load(cohesion_ptr + left, mask=is_left, other=float("nan"))
-        right_cohesion = tl.load(cohesion_ptr + center, mask=is_right, other=float("nan"))
+        table_ptr = continuity_ptr + (step - 1) * table_stride
+        left_cohesion = tl.load(table_ptr + left, mask=is_left, other=float("nan"))
+        right_cohesion = tl.load(table_ptr + center, mask=is_right, other=float("nan"))
         is_left = is_left & (left_cohesion == left_cohesion)
         is_right = is_right & (right_cohesion == right_cohesion)
+        rows = (left, right)
+        is_row = (is_left, is_right)
         if given_ptr is None:
-            cosine = cosines(
-                query_ptr, column_stride, scale, is_hit, embeddings_ptr, row_stride * ROW_UNIT,
-                row_scale_ptr, (left, right, center), (is_left, is_right, is_hit & (step == 1)),
-                DIM, LANES, UNROLL,
-            )
+            rows += (center,)
+            is_row += (is_hit & (step == 1),)
+        cosine = cosines(
+            query_ptr, column_stride, scale, is_hit, embeddings_ptr, row_stride * ROW_UNIT,
+            row_scale_ptr, rows, is_row, DIM, LANES, UNROLL,
+        )  # fmt: skip
+        if given_ptr is None:
             relevance = tl.where(step == 1, cosine[2], relevance)
-        else:
-            cosine = cosines(
-                query_ptr, column_stride, scale, is_hit, embeddings_ptr, row_stride * ROW_UNIT,
-                row_scale_ptr, (left, right), (is_left, is_right), DIM, LANES, UNROLL,
-            )
-        left_score = tl.where(is_left, tl.fma(-lam, 1 - left_cohesion, cosine[0]), -float("inf"))
-        right_score = tl.where(is_right, tl.fma(-lam, 1 - right_cohesion, cosine[1]), -float("inf"))
-        is_left = is_left & (left_score > gamma * relevance)
-        is_right = is_right & (right_score > gamma * relevance)
+        threshold = gamma * relevance
+        left_score, is_left = _judge(cosine[0], left_cohesion, is_left, threshold, lam)
+        right_score, is_right = _judge(cosine[1], right_cohesion, is_right, threshold, lam)
         if CONTIGUOUS:
-            is_left = is_left & keep_left
-            is_right = is_right & keep_right
-            keep_left = is_left
-            keep_right = is_right
-        slot = entry * (2 * WINDOW) + WINDOW + step - 1
-        tl.store(scores_ptr + slot, right_score, mask=step <= WINDOW)
-        tl.store(mask_ptr + slot, is_right, mask=step <= WINDOW)
-        slot = entry * (2 * WINDOW) + WINDOW - step
-        tl.store(scores_ptr + slot, left_score, mask=step <= WINDOW)
-        tl.store(mask_ptr + slot, is_left, mask=step <= WINDOW)
+            keep_left = keep_left & is_left
+            keep_right = keep_right & is_right
+            is_left = keep_left
+            is_right = keep_right
+        middle = entry * (2 * WINDOW) + WINDOW
+        tl.store(scores_ptr + middle - step, left_score, mask=step <= WINDOW)
+        tl.store(mask_ptr + middle - step, is_left, mask=step <= WINDOW)
+        tl.store(scores_ptr + middle + step - 1, right_score, mask=step <= WINDOW)
+        tl.store(mask_ptr + middle + step - 1, is_right, mask=step <= WINDOW)
     tl.store(relevance_ptr + entry, tl.where(is_hit, relevance, -float("inf")))
 
 
@@ -94,15 +111,14 @@ def launch_neighbor_scores(
     contiguous: bool,
     row_scale: Tensor | None,
     relevance: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """(relevance [B, K], scores [B, K, 2W], mask [B, K, 2W])."""
     n_hits, window = hits.shape[1], continuity.shape[0]
     n_chunks, dim = embeddings.shape
-    shape = (*hits.shape, 2 * window)
     results = (
         hits.new_empty(hits.shape, dtype=torch.float32),
-        hits.new_empty(shape, dtype=torch.float32),
-        hits.new_empty(shape, dtype=torch.bool),
+        hits.new_empty((*hits.shape, 2 * window), dtype=torch.float32),
+        hits.new_empty((*hits.shape, 2 * window), dtype=torch.bool),
     )
     if hits.numel() == 0:
         return results
@@ -112,10 +128,11 @@ def launch_neighbor_scores(
     relevance = None if relevance is None else relevance.contiguous()
     query_unit, row_unit = stride_unit(queries), stride_unit(embeddings)
     config = default_config(dim, embeddings.dtype, warp_size())
+    batch = (hits, queries, relevance, *results)
     with torch.cuda.device_of(hits):
-        for part in passes((queries, hits, relevance, *results), programs=n_hits):
-            _neighbor_scores_kernel[(part[1].numel(),)](
-                part[0], embeddings, continuity, part[1], row_scale, *part[2:],
+        for hits_part, queries_part, *part in passes(batch, programs=n_hits):
+            _neighbor_scores_kernel[(hits_part.numel(),)](
+                queries_part, embeddings, continuity, hits_part, row_scale, *part,
                 lam, gamma, n_hits, n_chunks,
                 queries.stride(0) // query_unit, queries.stride(1),
                 embeddings.stride(0) // row_unit, continuity.stride(0), *hits.stride(),

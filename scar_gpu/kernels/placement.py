@@ -86,7 +86,7 @@ def _sort_kernel(
     block, from cache.
     """
     query = (tl.program_id(0) // n_blocks).to(tl.int64)
-    first = tl.program_id(0) % n_blocks * BLOCK
+    first = (tl.program_id(0) % n_blocks).to(tl.int64) * BLOCK
     entry = query * width
     ranked = (ranked_ids_ptr + entry, ranked_scores_ptr + entry, ranked_anchors_ptr + entry)
     columns = (ids_ptr + entry, scores_ptr + entry, anchors_ptr + entry)

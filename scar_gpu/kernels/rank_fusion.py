@@ -8,9 +8,9 @@ import triton.language as tl
 from torch import Tensor
 
 from scar_gpu import contributions as integers
-from scar_gpu.kernels.launch import SCRATCH_BYTES, passes, warp_size
+from scar_gpu.kernels.launch import passes, warp_size
 from scar_gpu.kernels.placement import append, pad
-from scar_gpu.kernels.ranked_lists import find_in_list, load_entries, query_entries
+from scar_gpu.kernels.ranked_lists import find_in_list, gather_lists
 
 MAX_LISTS = 16  # read through pointers of their own; more are copied together first
 
@@ -22,43 +22,31 @@ def default_config(n_entries: int, warp_size: int = 32) -> dict[str, int]:
 
 
 @triton.jit
-def _collect(columns, rankings, ranks, layouts, query, table_ptr, n_entries, n_ranks,
-             HAS_RANKS: tl.constexpr, SUMS: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def _collect(columns, ids_ptr, ranks_ptr, starts_ptr, table_ptr, n_lists, n_entries, n_ranks,
+             SUMS: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """Write (id, sum, best rank << 32 | its list) of every document once; their number."""
     far: tl.constexpr = 2**62
     length = 0
     for begin in tl.range(0, n_entries, BLOCK):
-        entry = begin + tl.arange(0, BLOCK)
-        own = tl.full([BLOCK], -1, tl.int64)
-        start = 0
-        for i in tl.static_range(len(rankings)):
-            for part in tl.range(0, layouts[i][0]):
-                ids_ptr, ranks_ptr = query_entries(rankings[i], ranks[i], layouts[i], query, part)
-                is_here = (entry >= start) & (entry < start + layouts[i][1])
-                ids, _ = load_entries(
-                    ids_ptr, ranks_ptr, layouts[i], entry - start, is_here, n_ranks, HAS_RANKS
-                )
-                own = tl.where(is_here, ids, own)
-                start += layouts[i][1]
-        # The document's first entry stands for it.
-        is_first = own >= 0
+        index = begin + tl.arange(0, BLOCK)
+        own = tl.load(ids_ptr + index, mask=index < n_entries, other=-1)
+        is_first = own >= 0  # the document's first entry stands for it
         total = tl.zeros([BLOCK], tl.int64)
         best = tl.full([BLOCK], far, tl.int64)
-        start = 0
-        for i in tl.static_range(len(rankings)):
-            for part in tl.range(0, layouts[i][0]):
-                ids_ptr, ranks_ptr = query_entries(rankings[i], ranks[i], layouts[i], query, part)
-                row_ptr = table_ptr + tl.cast(i + part, tl.int64) * n_ranks
-                rank, position, contribution = find_in_list(
-                    own, ids_ptr, ranks_ptr, layouts[i], row_ptr, n_ranks, HAS_RANKS, SUMS
-                )
-                is_found = rank <= n_ranks
-                is_first = is_first & (~is_found | (start + position >= entry))
-                total += contribution
-                key = (rank.to(tl.int64) << 32) + (i + part)
-                best = tl.where(is_found, tl.minimum(best, key), best)
-                start += layouts[i][1]
+        for number in tl.range(0, n_lists):
+            start = tl.load(starts_ptr + number)
+            end = tl.load(starts_ptr + number + 1)
+            row_ptr = table_ptr + tl.cast(number, tl.int64) * n_ranks
+            rank, first, contribution = find_in_list(
+                own, ids_ptr, ranks_ptr, row_ptr, start, end, n_ranks, SUMS
+            )
+            is_found = rank <= n_ranks
+            is_first = is_first & (~is_found | (first >= index))
+            total += contribution
+            key = (rank.to(tl.int64) << 32) + number
+            best = tl.where(is_found, tl.minimum(best, key), best)
         length = append(columns, (own, total, best), is_first, length)
+    tl.debug_barrier()  # read by other threads from here on
     return length
 
 
@@ -79,64 +67,61 @@ def _place(columns, index, is_document, length):
 
 
 @triton.jit
-def _store_ranks(out_ptr, is_kept, own, rankings, ranks, layouts, query, table_ptr, n_ranks,
-                 HAS_RANKS: tl.constexpr):  # fmt: skip
+def _store_ranks(
+    out_ptr, is_kept, own, ids_ptr, ranks_ptr, starts_ptr, table_ptr, n_lists, n_ranks
+):
     """Write the rank of the ids `own` [BLOCK] in every list, 0 where absent."""
-    for i in tl.static_range(len(rankings)):
-        for part in tl.range(0, layouts[i][0]):
-            ids_ptr, ranks_ptr = query_entries(rankings[i], ranks[i], layouts[i], query, part)
-            rank, _, _ = find_in_list(
-                own, ids_ptr, ranks_ptr, layouts[i], table_ptr, n_ranks, HAS_RANKS, False
-            )
-            tl.store(out_ptr + i + part, tl.where(rank <= n_ranks, rank, 0), mask=is_kept)
+    for number in tl.range(0, n_lists):
+        start = tl.load(starts_ptr + number)
+        end = tl.load(starts_ptr + number + 1)
+        rank, _, _ = find_in_list(own, ids_ptr, ranks_ptr, table_ptr, start, end, n_ranks, False)
+        tl.store(out_ptr + number, tl.where(rank <= n_ranks, rank, 0), mask=is_kept)
 
 
-@triton.jit(do_not_specialize=["n_queries", "n_lists", "n_entries", "n_ranks", "width"])
+@triton.jit(do_not_specialize=["n_lists", "n_entries", "n_ranks", "width"])
 def _rank_fusion_kernel(
-    rankings, ranks, layouts, table_ptr, scratch_ptr,
+    rankings, ranks, layouts, table_ptr, wide_scratch_ptr, scratch_ptr,
     ids_ptr, scores_ptr, lengths_ptr, best_list_ptr, best_rank_ptr, out_ranks_ptr,
-    n_queries, n_lists: tl.int64, n_entries, n_ranks, width: tl.int64,
+    n_lists, n_entries, n_ranks, width: tl.int64,
     HAS_RANKS: tl.constexpr, SUMS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A program fuses one query after another: score[d] = sum over lists of table[list, rank].
+    """One program fuses one query: score[d] = sum over lists of table[list, rank of d].
 
-    Each of `rankings` holds one list, or all of them stacked. Its layout: the number of lists,
-    their length, the strides of the ids (list, query, position), those of the ranks. Grid:
-    (programs,).
+    Every document's place is the count of those before it. See ranked_lists for the layouts.
+    Grid: (n_queries,).
     """
-    scale = tl.load(table_ptr + n_lists * n_ranks).to(tl.float64, bitcast=True)
     query = tl.program_id(0).to(tl.int64)
-    scratch_ptr += query * n_entries * 3
-    columns = (scratch_ptr, scratch_ptr + n_entries, scratch_ptr + n_entries * tl.cast(2, tl.int64))
-    while query < n_queries:
-        length = _collect(columns, rankings, ranks, layouts, query, table_ptr, n_entries, n_ranks,
-                          HAS_RANKS, SUMS, BLOCK)  # fmt: skip
-        tl.debug_barrier()  # the columns were written by other threads
-        for begin in tl.range(0, length, BLOCK):
-            index = begin + tl.arange(0, BLOCK)
-            place, ids, total, best = _place(columns, index, index < length, length)
-            is_kept = (index < length) & (place < width)
-            entry = query * width + place
-            score = (total.to(tl.float32).to(tl.float64) * scale).to(tl.float32)
-            tl.store(ids_ptr + entry, ids, mask=is_kept)
-            tl.store(scores_ptr + entry, score, mask=is_kept)
-            if out_ranks_ptr is not None:
-                tl.store(best_rank_ptr + entry, (best >> 32).to(tl.int32), mask=is_kept)
-                tl.store(best_list_ptr + entry, best.to(tl.int32), mask=is_kept)
-                _store_ranks(
-                    out_ranks_ptr + entry * n_lists, is_kept, ids, rankings, ranks, layouts,
-                    query, table_ptr, n_ranks, HAS_RANKS,
-                )  # fmt: skip
-        length = tl.minimum(length, width)
-        first = query * width
-        pad((ids_ptr + first, scores_ptr + first), (-1, -float("inf")), 0, length, width, BLOCK)
+    scale = tl.load(table_ptr + n_lists.to(tl.int64) * n_ranks).to(tl.float64, bitcast=True)
+    list_ids_ptr = wide_scratch_ptr + query * n_entries * 4
+    column_ptr = list_ids_ptr + n_entries
+    columns = (column_ptr, column_ptr + n_entries, column_ptr + n_entries + n_entries)
+    list_ranks_ptr = scratch_ptr + query * (n_entries + n_lists + 1)
+    starts_ptr = list_ranks_ptr + n_entries
+    gather_lists(list_ids_ptr, list_ranks_ptr, starts_ptr, rankings, ranks, layouts, query,
+                 n_ranks, HAS_RANKS, BLOCK)  # fmt: skip
+    length = _collect(columns, list_ids_ptr, list_ranks_ptr, starts_ptr, table_ptr, n_lists,
+                      n_entries, n_ranks, SUMS, BLOCK)  # fmt: skip
+    for begin in tl.range(0, length, BLOCK):
+        index = begin + tl.arange(0, BLOCK)
+        place, ids, total, best = _place(columns, index, index < length, length)
+        is_kept = (index < length) & (place < width)
+        entry = query * width + place
+        score = (total.to(tl.float32).to(tl.float64) * scale).to(tl.float32)
+        tl.store(ids_ptr + entry, ids, mask=is_kept)
+        tl.store(scores_ptr + entry, score, mask=is_kept)
         if out_ranks_ptr is not None:
-            pad((best_list_ptr + first, best_rank_ptr + first), (-1, -1), 0, length, width, BLOCK)
-            first *= n_lists
-            pad((out_ranks_ptr + first,), (0,), 0, length * n_lists, width * n_lists, BLOCK)
-        tl.store(lengths_ptr + query, length.to(tl.int32))
-        tl.debug_barrier()  # the next query writes over the columns
-        query += tl.num_programs(0)
+            tl.store(best_rank_ptr + entry, (best >> 32).to(tl.int32), mask=is_kept)
+            tl.store(best_list_ptr + entry, best.to(tl.int32), mask=is_kept)
+            _store_ranks(out_ranks_ptr + entry * n_lists, is_kept, ids, list_ids_ptr,
+                         list_ranks_ptr, starts_ptr, table_ptr, n_lists, n_ranks)  # fmt: skip
+    length = tl.minimum(length, width)
+    first = query * width
+    pad((ids_ptr + first, scores_ptr + first), (-1, -float("inf")), 0, length, width, BLOCK)
+    if out_ranks_ptr is not None:
+        pad((best_list_ptr + first, best_rank_ptr + first), (-1, -1), 0, length, width, BLOCK)
+        first *= n_lists
+        pad((out_ranks_ptr + first,), (0,), 0, length * n_lists, width * n_lists, BLOCK)
+    tl.store(lengths_ptr + query, length.to(tl.int32))
 
 
 @lru_cache(maxsize=64)
@@ -170,7 +155,8 @@ def launch_rank_fusion(
 ) -> list[Tensor]:
     """[ids, scores [B, T], lengths [B]], and with details best_list, best_rank, ranks [B, T, L].
 
-    One launch; more than MAX_LISTS lists are copied together first, in passes over the queries.
+    One launch while the scratch memory of all queries fits: 36 bytes per entry, thus some 9,000
+    queries of two lists of 100. More are fused in passes of that size.
     """
     like, n_lists = rankings[0], len(rankings)
     n_queries = like.shape[0]
@@ -192,9 +178,11 @@ def launch_rank_fusion(
         return results
 
     is_stacked = n_lists > MAX_LISTS
-    copied = 16 * n_lists * max(lengths) if is_stacked else 0
+    scratch = 36 * sum(lengths) + 4 * (n_lists + 1)
+    if is_stacked:
+        scratch = (36 + 16) * n_lists * max(lengths) + 4 * (n_lists + 1)
     with torch.cuda.device_of(like):
-        for part in passes((*results, *rankings, *(ranks or ())), scratch=copied):
+        for part in passes((*results, *rankings, *(ranks or ())), scratch=scratch):
             lists = part[len(results) :]
             lists = (lists[:n_lists], lists[n_lists:] if ranks is not None else lists[:n_lists])
             if is_stacked:
@@ -223,7 +211,7 @@ def _launch(
     has_ranks: bool,
     sums_duplicates: bool,
 ) -> None:
-    """As many programs as fit the scratch memory, each for one query after the other."""
+    """Fuse all queries of `results`; a tensor of `lists` may be stacked."""
     layouts = []
     for ids, ranks, is_used in zip(*lists, used, strict=False):
         if ids.dim() == 3:
@@ -233,12 +221,13 @@ def _launch(
             layouts.append((1, length, 0, *ids.stride(), 0, *ranks.stride()))
     n_queries, width = results[0].shape
     n_entries = sum(layout[0] * layout[1] for layout in layouts)
-    scratch_bytes = 24 * max(1, n_entries)
-    n_programs = max(1, min(n_queries, SCRATCH_BYTES // scratch_bytes))
-    scratch = table.new_empty(n_programs * scratch_bytes // 8)
+    scratch = (
+        table.new_empty(n_queries * n_entries * 4),
+        table.new_empty(n_queries * (n_entries + len(used) + 1), dtype=torch.int32),
+    )
     details = results[3:] or (None, None, None)
-    _rank_fusion_kernel[(n_programs,)](
-        *lists, tuple(layouts), table, scratch, *results[:3], *details,
-        n_queries, len(used), n_entries, n_ranks, width,
+    _rank_fusion_kernel[(n_queries,)](
+        *lists, tuple(layouts), table, *scratch, *results[:3], *details,
+        len(used), n_entries, n_ranks, width,
         HAS_RANKS=has_ranks, SUMS=sums_duplicates, **default_config(n_entries, warp_size()),
     )  # fmt: skip

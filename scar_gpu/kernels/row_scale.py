@@ -9,7 +9,7 @@ from scar_gpu.kernels.dot import dot_config, stride_unit
 from scar_gpu.kernels.launch import warp_size
 
 
-def default_config(dim: int, dtype: torch.dtype, warp_size: int = 32) -> dict[str, int]:
+def default_config(dim: int, dtype: torch.dtype, warp_size: int) -> dict[str, int]:
     """One warp takes 16 rows: its results fill whole sectors."""
     return {**dot_config(dim, dtype, warp_size), "ROWS": 16, "num_warps": 1}
 
@@ -20,7 +20,11 @@ def _row_scale_kernel(
     ROW_UNIT: tl.constexpr, ROWS: tl.constexpr,
     DIM: tl.constexpr, LANES: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """row_scale[i] = 1 / |e_i|, the norm in float64, 0 for a zero row."""
+    """row_scale[i] = 1 / |e_i|, the norm in float64, 0 for a zero row.
+
+    One program takes ROWS rows. Grid: (N / ROWS,). Bytes per row of R: R + 4 useful; requested the
+    same, R in whole sectors.
+    """
     first_row = tl.program_id(0).to(tl.int64) * ROWS
     member = tl.arange(0, ROWS)
     squares = tl.zeros([ROWS], tl.float64)

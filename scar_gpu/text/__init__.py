@@ -9,6 +9,7 @@ from scar_gpu.text.documents import Document, read_documents
 from scar_gpu.text.embedder import Embedder
 from scar_gpu.text.embedding_cache import CachedEmbedder
 from scar_gpu.text.headings import heading_paths, headings
+from scar_gpu.text.json_lines import json_lines
 from scar_gpu.text.layout import Heading
 from scar_gpu.text.retriever import Retriever
 from scar_gpu.text.sentence_transformer import SentenceTransformerEmbedder
@@ -29,6 +30,7 @@ __all__ = [
     "chunk_documents",
     "heading_paths",
     "headings",
+    "json_lines",
     "read_documents",
     "split_text",
 ]

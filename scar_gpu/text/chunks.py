@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,13 +33,27 @@ class Passage(NamedTuple):
     text: str
 
 
+class LazyTexts(Sequence[str]):
+    """Texts on disk: what a table asks of them so that none is read before it is needed.
+
+    Attributes:
+        lengths: [D] int64, characters of each document.
+    """
+
+    lengths: np.ndarray
+
+    def between(self, first: int, behind: int) -> str:
+        """The text from the first start to the last end of the chunks `first` to `behind`."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkTable:
     """N chunks of D documents as columns; row i of an index is chunk i.
 
     Attributes:
         ids: [D] the documents' ids.
-        texts: [D] their texts.
+        texts: [D] their texts; those of a saved index are read when they are asked for.
         document: [N] int64, position in `ids`, ascending.
         start: [N] int64, first character.
         end: [N] int64, behind the last character.
@@ -57,7 +71,7 @@ class ChunkTable:
     """
 
     ids: tuple[str, ...]
-    texts: tuple[str, ...]
+    texts: Sequence[str]
     document: np.ndarray
     start: np.ndarray
     end: np.ndarray
@@ -80,7 +94,10 @@ class ChunkTable:
             raise ValueError("document must ascend from 0 or more, got a falling value")
         if self.document[-1] >= len(self.ids):
             raise ValueError(f"document must be < {len(self.ids)}, got {self.document[-1]}")
-        lengths = np.array([len(text) for text in self.texts], dtype=np.int64)
+        if isinstance(self.texts, LazyTexts):
+            lengths = self.texts.lengths
+        else:
+            lengths = np.array([len(text) for text in self.texts], dtype=np.int64)
         ok = (self.start >= 0) & (self.start <= self.end) & (self.end <= lengths[self.document])
         if not ok.all():
             row = int(np.argmin(ok))
@@ -109,7 +126,9 @@ class ChunkTable:
 
     def text(self, row: int) -> str:
         """The text of chunk `row` as it stands in its document."""
-        text: str = self.texts[self.document[row]]
+        if isinstance(self.texts, LazyTexts):
+            return self.texts.between(row, row + 1)
+        text = self.texts[self.document[row]]
         return text[self.start[row] : self.end[row]]
 
     def embedding_text(self, row: int) -> str:
@@ -117,11 +136,12 @@ class ChunkTable:
         path = self.paths[self.path[row]]
         return f"{_PATH_SEPARATOR.join(path)}\n{self.text(row)}" if path else self.text(row)
 
-    def passage(self, first: int, behind: int) -> Passage:
+    def passage(self, first: int, behind: int, *, with_text: bool = True) -> Passage:
         """The text of rows `first` to `behind` (half-open), every character once.
 
         Neighbouring chunks overlap, and one may lie inside another: the passage ends at the
-        furthest end of its rows, not at the end of the last one.
+        furthest end of its rows, not at the end of the last one. Without `with_text` the text is
+        not read and left empty.
 
         Raises:
             ValueError: an empty range, or rows of two documents.
@@ -133,7 +153,13 @@ class ChunkTable:
             raise ValueError(f"rows {first}..{behind} must lie in one document, got two")
         start = int(self.start[first:behind].min())
         end = int(self.end[first:behind].max())
-        return Passage(self.ids[document], start, end, self.texts[document][start:end])
+        if not with_text:
+            text = ""
+        elif isinstance(self.texts, LazyTexts):
+            text = self.texts.between(first, behind)
+        else:
+            text = self.texts[document][start:end]
+        return Passage(self.ids[document], start, end, text)
 
 
 def chunk_documents(

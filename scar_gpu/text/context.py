@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scar_gpu.text.chunks import ChunkTable
+from scar_gpu.text.chunks import ChunkTable, Passage
 from scar_gpu.types import Expansion, Hits, Spans
+
+_UNKNOWN = Passage("", -1, -1, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +18,16 @@ class Context:
         document: the document's id.
         start: first character in the document.
         end: behind the last character.
-        text: `document[start:end]`; what neighbouring chunks share appears once.
+        text: `document[start:end]`; what neighbouring chunks share appears once. Empty where no
+            text is asked for.
         rank: rank among the query's hits, from 1, of the best hit that brought it in.
         score: that hit's relevance, its cosine with the query.
         hits: row numbers of the hits inside, ascending.
         neighbours: row numbers of the other chunks inside, ascending.
         headings: the titles its first character stands under, outermost first; the headings
             of what follows stand in the text itself.
+
+    Where an index has no chunk table, document and headings are empty, start and end -1.
     """
 
     document: str
@@ -37,7 +42,12 @@ class Context:
 
 
 def assemble(
-    hits: Hits, expansion: Expansion, spans: Spans, chunks: ChunkTable
+    hits: Hits,
+    expansion: Expansion,
+    spans: Spans,
+    chunks: ChunkTable | None,
+    *,
+    with_text: bool = True,
 ) -> list[list[Context]]:
     """Turn the spans of B queries into contexts.
 
@@ -45,7 +55,8 @@ def assemble(
         hits: ids [B, K] and scores [B, K] of the search.
         expansion: the hits and their admitted neighbours, [B, M].
         spans: the runs of rows in that expansion, [B, M].
-        chunks: the table whose rows the ids are.
+        chunks: the table whose rows the ids are, if there is one.
+        with_text: False reads no text.
 
     Returns:
         One list per query, in the order of its spans; a query without hits has an empty one.
@@ -75,7 +86,10 @@ def assemble(
         for first, behind in zip(starts[:n_spans], ends[:n_spans], strict=True):
             members = range(first, behind)
             best = min(anchor_of[row] for row in members)
-            passage = chunks.passage(first, behind)
+            passage, headings = _UNKNOWN, tuple[str, ...]()
+            if chunks is not None:
+                passage = chunks.passage(first, behind, with_text=with_text)
+                headings = chunks.chunk(first).headings
             contexts.append(
                 Context(
                     *passage,
@@ -83,7 +97,7 @@ def assemble(
                     score=scores[best],
                     hits=tuple(row for row in members if row in is_hit),
                     neighbours=tuple(row for row in members if row not in is_hit),
-                    headings=chunks.chunk(first).headings,
+                    headings=headings,
                 )
             )
         results.append(contexts)

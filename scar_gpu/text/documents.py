@@ -115,6 +115,19 @@ def read_documents(
     return documents
 
 
+def read_rows(
+    path: Path, id_column: str | None, text_column: str
+) -> Iterator[tuple[int, str | None, str]]:
+    """The rows of a `.jsonl` or `.parquet` file: number from 1, id or None, text.
+
+    Raises:
+        ValueError: a file of another kind, a broken line, or a missing column.
+    """
+    if path.suffix.lower() not in _ROW_READERS:
+        raise ValueError(f"source must be one of {', '.join(_ROW_READERS)}, got {path}")
+    return _ROW_READERS[path.suffix.lower()](path, id_column, text_column)
+
+
 def check_unique_ids(documents: list[Document]) -> None:
     """Raise a ValueError naming the first id that two documents share."""
     seen: set[str] = set()

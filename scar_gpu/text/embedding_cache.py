@@ -64,7 +64,7 @@ class CachedEmbedder:
         with self._open() as store:
             store.execute("CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB)")
 
-    def __len__(self) -> int:
+    def count(self) -> int:
         """The number of vectors in the file."""
         with self._open() as store:
             return int(store.execute("SELECT count(*) FROM vectors").fetchone()[0])

@@ -30,8 +30,10 @@ def load_embedder(
         model: a folder or a name for sentence-transformers, or `"package.module:factory"`,
             where `factory()` returns any object that fits `Embedder`; default:
             all-MiniLM-L6-v2.
-        device, batch_size, query_prompt, passage_prompt: see `SentenceTransformerEmbedder`;
-            a factory takes none of them.
+        device: see `SentenceTransformerEmbedder`; a factory takes none of this and the rest.
+        batch_size: the same.
+        query_prompt: the same.
+        passage_prompt: the same.
 
     Returns:
         The embedder.
@@ -110,7 +112,8 @@ def embedder_of(
     Args:
         record: what `embedder_record` gave.
         model: where that model is now, see `load_embedder`; default: the recorded name.
-        device, batch_size: see `load_embedder`.
+        device: see `load_embedder`.
+        batch_size: the same.
         query_prompt: default: the recorded one.
 
     Returns:

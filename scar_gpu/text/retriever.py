@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, get_args
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Unpack
 
 import torch
+from torch import Tensor
 
 from scar_gpu import ChunkIndex
-from scar_gpu.text.chunks import ChunkTable, chunk_documents
-from scar_gpu.text.context import Context, assemble
+from scar_gpu.text.chunks import ChunkTable
+from scar_gpu.text.context import Context
 from scar_gpu.text.documents import Document
-from scar_gpu.text.embedder import (
-    Embedder,
-    count_truncated,
-    encode_queries,
-    encode_unique,
-)
+from scar_gpu.text.embedder import Embedder, encode_queries
+from scar_gpu.text.indexing import Indexing, index_documents
+from scar_gpu.text.models import check_embedder, embedder_of, embedder_record
+from scar_gpu.text.retrieval import Method, Options, Order, Settings
 from scar_gpu.text.sentence_transformer import SentenceTransformerEmbedder
-
-_LOGGER = logging.getLogger(__name__)
-
-Method = Literal["scar", "window", "none"]
+from scar_gpu.text.vector_retriever import VectorRetriever
 
 
-class Retriever:
-    r"""Answers text queries with contexts from an index of chunks.
+class Retriever(VectorRetriever):
+    r"""Answers text queries, or vectors, with contexts from an index of chunks.
 
     Args:
         index: the chunks' embeddings.
-        chunks: the chunks' texts, row for row.
-        embedder: the model that made the embeddings.
+        chunks: the chunks' texts, row for row; None answers with row numbers alone.
+        embedder: the model that made the embeddings; None takes vectors alone.
 
     Raises:
         ValueError: index, chunks and embedder do not belong together.
@@ -43,85 +40,116 @@ class Retriever:
         'Cats purr.\n\nDogs bark.'
     """
 
-    def __init__(self, index: ChunkIndex, chunks: ChunkTable, embedder: Embedder) -> None:
-        if index.n_chunks != len(chunks):
-            raise ValueError(
-                f"chunks must have one row per chunk of the index ({index.n_chunks}), "
-                f"got {len(chunks)}"
-            )
-        if index.dim != embedder.dim:
+    def __init__(
+        self,
+        index: ChunkIndex,
+        chunks: ChunkTable | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        super().__init__(index, chunks)
+        if embedder is not None and index.dim != embedder.dim:
             raise ValueError(
                 f"embedder must make vectors of the index's dimension ({index.dim}), "
                 f"got {embedder.dim} from {embedder.name}"
             )
-        if index.doc_offsets.tolist() != chunks.doc_offsets.tolist():
-            raise ValueError("chunks must have the documents of the index, got other boundaries")
-        self.index = index
-        self.chunks = chunks
-        self.embedder = embedder
+        self._embedder = embedder
+        self._record: dict[str, Any] | None = None
+        self._device: str | None = None
+
+    @property
+    def embedder(self) -> Embedder:
+        """What embeds queries: as given, else the model that the saved index names.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if self._embedder is None:
+            if self._record is None:
+                raise ValueError("embedder must be given for queries in words, got none")
+            self._embedder = embedder_of(self._record, device=self._device)
+        return self._embedder
+
+    @classmethod
+    def from_index(
+        cls,
+        path: str | os.PathLike[str],
+        embedder: Embedder | None = None,
+        device: torch.device | str | None = None,
+    ) -> Retriever:
+        """Open a saved index: its matrix stays on disk, its texts until they are needed.
+
+        Args:
+            path: the folder, see `scar_gpu.storage.open_index`.
+            embedder: the model that made the index; default: the one its manifest names, loaded
+                at the first query in words.
+            device: of the index's tensors and of that model; default: the CPU, and the model's
+                own choice.
+
+        Raises:
+            scar_gpu.storage.IndexFormatError: no index, or a damaged one.
+            ValueError: another model than the one that made the index; both are named.
+        """
+        from scar_gpu.storage import open_index
+
+        stored = open_index(path, device=device)
+        if embedder is not None and stored.embedder is not None:
+            check_embedder(stored.embedder, embedder)
+        retriever = cls(stored.index, stored.chunks, embedder)
+        retriever._record = stored.embedder
+        retriever._device = None if device is None else str(device)
+        return retriever
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write index, texts and the model's name to a folder, whole or not at all.
+
+        Raises:
+            OSError: the path is taken, or the disk full, see `scar_gpu.storage.save_index`.
+        """
+        from scar_gpu.storage import save_index
+
+        record = self._record
+        if self._embedder is not None:
+            record = embedder_record(self._embedder)
+        save_index(path, self.index, chunks=self.chunks, embedder=record, overwrite=overwrite)
 
     @classmethod
     def from_documents(
         cls,
         documents: Iterable[Document],
         embedder: Embedder | None = None,
-        *,
-        chunk_size: int = 600,
-        overlap: int = 60,
-        window: int = 1,
-        dtype: torch.dtype | None = None,
-        device: str | torch.device | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        **indexing: Unpack[Indexing],
     ) -> Retriever:
         """Chunk, embed and index documents.
 
         Args:
             documents: at least one with text.
             embedder: default `SentenceTransformerEmbedder()`.
-            chunk_size: most characters of a chunk, see `split_text`.
-            overlap: most characters a chunk repeats of the one before it.
-            window: neighbours on each side that the index can judge.
-            dtype: of the index's embeddings; default float32.
-            device: of the index's tensors; default the CPU.
-            progress: called with (texts embedded, texts) after each batch.
+            indexing: chunk_size, overlap, window, dtype, device, progress; see
+                `scar_gpu.text.indexing.index_documents`.
 
         Returns:
-            The retriever. Each chunk is embedded with its heading path before its text;
-            how many chunks the model truncates, if any, is logged as a warning.
+            The retriever.
 
         Raises:
             ValueError: no text, two documents of one id, or a value out of range.
         """
-        chunks = chunk_documents(documents, chunk_size, overlap)
-        if not len(chunks):
-            raise ValueError(
-                f"documents must hold some text, got {len(chunks.ids)} documents and no character"
-            )
         embedder = embedder or SentenceTransformerEmbedder()
-        texts = [chunks.embedding_text(row) for row in range(len(chunks))]
-        truncated = count_truncated(embedder, texts)
-        if truncated:
-            _LOGGER.warning(
-                "%d of %d chunks are longer than %s reads; the rest of them is not searchable",
-                truncated,
-                len(texts),
-                embedder.name,
-            )
-        embeddings = encode_unique(embedder, texts, progress=progress)
-        index = ChunkIndex.build(
-            embeddings, chunks.doc_offsets, window=window, dtype=dtype, device=device
-        )
+        index, chunks = index_documents(documents, embedder, **indexing)
         return cls(index, chunks, embedder)
 
-    def encode_queries(self, queries: str | Sequence[str]) -> torch.Tensor:
+    def encode_queries(self, queries: str | Sequence[str], *, first: int = 0) -> Tensor:
         """Embed queries: [B, D] float32 on the index's device.
+
+        Args:
+            queries: one text or several.
+            first: the position of the first among all queries, for messages.
 
         Raises:
             TypeError: a query is no string.
             ValueError: a query is empty or all white space.
         """
         texts = [queries] if isinstance(queries, str) else list(queries)
-        for i, text in enumerate(texts):
+        for i, text in enumerate(texts, first):
             if not isinstance(text, str):
                 raise TypeError(f"queries must be str, got {type(text).__name__} at position {i}")
             if not text.strip():
@@ -138,7 +166,7 @@ class Retriever:
         window: int | None = None,
         lam: float = 0.1,
         gamma: float = 0.8,
-        order: Literal["rank", "document"] = "rank",
+        order: Order = "rank",
     ) -> list[list[Context]]:
         """Retrieve contexts.
 
@@ -160,22 +188,39 @@ class Retriever:
             TypeError: a query is no string.
             ValueError: an empty query, an unknown method, or a value out of range.
         """
-        if method not in get_args(Method):
-            raise ValueError(f"method must be scar, window or none, got {method!r}")
-        vectors = self.encode_queries(queries)
-        hits = self.index.search(vectors, k)
-        reach = self.index.window if window is None else window
-        if method == "scar":
-            expansion = self.index.scar_expand(
-                vectors,
-                hits.ids,
-                lam=lam,
-                gamma=gamma,
-                window=reach,
-                relevance=hits.scores,
-                order=order,
-            )
-        else:
-            reach = 0 if method == "none" else reach
-            expansion = self.index.window_expand(hits.ids, before=reach, after=reach, order=order)
-        return assemble(hits, expansion, self.index.spans(expansion), self.chunks)
+        options = Options(k=k, method=method, window=window, lam=lam, gamma=gamma, order=order)
+        Settings(**options)  # before the model is asked
+        return self.retrieve_vectors(self.encode_queries(queries), **options)
+
+    def retrieve_batches(
+        self, queries: Iterable[str], batch_size: int = 256, **options: Unpack[Options]
+    ) -> Iterator[list[Context]]:
+        """Retrieve contexts for any number of queries, one batch of them in memory at a time.
+
+        Args:
+            queries: texts, from a list, a file, a generator; read as they are needed.
+            batch_size: how many are embedded and searched for together.
+            options: as for `retrieve`.
+
+        Yields:
+            One list of contexts per query, in order.
+
+        Raises:
+            TypeError, ValueError: as `retrieve`, when the batch is reached; the position of a
+                bad query counts from the first of all.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be >= 1, got {batch_size}")
+        if isinstance(queries, str):
+            raise TypeError("queries must be an iterable of str, got one str")
+        Settings(**options)
+        return self._batches(iter(queries), batch_size, options)
+
+    def _batches(
+        self, queries: Iterator[str], batch_size: int, options: Options
+    ) -> Iterator[list[Context]]:
+        done = 0
+        while batch := list(islice(queries, batch_size)):
+            vectors = self.encode_queries(batch, first=done)
+            yield from self.retrieve_vectors(vectors, **options)
+            done += len(batch)

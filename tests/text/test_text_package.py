@@ -30,6 +30,7 @@ def test_the_public_names() -> None:
         "chunk_documents",
         "heading_paths",
         "headings",
+        "json_lines",
         "read_documents",
         "split_text",
     ]

@@ -1,0 +1,190 @@
+"""The launches whose machine code is looked at: every kernel in every default configuration."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from benchmarks import traffic
+from benchmarks.traffic import Traffic
+from scar_gpu.kernels.continuity import launch_continuity
+from scar_gpu.kernels.expand import launch_expand
+from scar_gpu.kernels.neighbor_scores import launch_neighbor_scores
+from scar_gpu.kernels.row_scale import launch_row_scale
+from scar_gpu.kernels.spans import launch_spans
+from scar_gpu.kernels.window_expand import launch_window_expand
+
+F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
+N_CHUNKS, N_QUERIES = 1000, 16
+TABLE_ROWS = [(96, F16), (384, F32), (384, F16), (768, BF16), (1000, F16), (1024, F32), (1024, F16),
+              (1536, F32), (3072, F32), (3072, BF16)]  # fmt: skip
+
+
+class Case(NamedTuple):
+    """One call of a launcher, on tensors that are never read."""
+
+    operation: str
+    label: str
+    launch: Callable[[], object]
+    traffic: Traffic
+    wide_rows: bool = False  # rows are whole numbers of the widest loads and must be read so
+
+
+def name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def is_wide(dim: int, dtype: torch.dtype) -> bool:
+    return dim * dtype.itemsize % 16 == 0
+
+
+def row_scale(dim: int, dtype: torch.dtype, n_chunks: int = N_CHUNKS) -> Case:
+    return Case(
+        "row_scale",
+        f"D={dim} {name(dtype)}",
+        lambda: launch_row_scale(torch.empty(n_chunks, dim, dtype=dtype)),
+        traffic.row_scale(n_chunks, dim * dtype.itemsize),
+        is_wide(dim, dtype),
+    )
+
+
+def continuity(
+    dim: int, dtype: torch.dtype, window: int = 1, n_chunks: int = N_CHUNKS, is_scaled: bool = True
+) -> Case:
+    return Case(
+        "continuity",
+        f"D={dim} {name(dtype)} W={window}" + " unit rows" * (not is_scaled),
+        lambda: launch_continuity(
+            torch.empty(n_chunks, dim, dtype=dtype),
+            torch.empty(100, dtype=torch.int64),
+            window,
+            torch.empty(n_chunks) if is_scaled else None,
+        ),
+        traffic.continuity(n_chunks, dim * dtype.itemsize, window),
+        is_wide(dim, dtype),
+    )
+
+
+def neighbor_scores(
+    dim: int,
+    dtype: torch.dtype,
+    window: int = 1,
+    k: int = 10,
+    *,
+    n_queries: int = N_QUERIES,
+    n_chunks: int = N_CHUNKS,
+    query_dtype: torch.dtype = F32,
+    hits_dtype: torch.dtype = torch.int64,
+    contiguous: bool = False,
+    is_scaled: bool = True,
+    is_given: bool = False,
+) -> Case:
+    changes = [
+        f"{name(query_dtype)} queries" * (query_dtype != F32),
+        f"{name(hits_dtype)} hits" * (hits_dtype != torch.int64),
+        "contiguous" * contiguous,
+        "unit rows" * (not is_scaled),
+        "relevance given" * is_given,
+    ]
+    return Case(
+        "neighbor_scores",
+        " ".join([f"D={dim} {name(dtype)} W={window} K={k}", *filter(None, changes)]),
+        lambda: launch_neighbor_scores(
+            torch.empty(n_queries, dim, dtype=query_dtype),
+            torch.empty(n_chunks, dim, dtype=dtype),
+            torch.empty(window, n_chunks),
+            torch.empty(n_queries, k, dtype=hits_dtype),
+            0.1,
+            0.8,
+            contiguous,
+            torch.empty(n_chunks) if is_scaled else None,
+            torch.empty(n_queries, k) if is_given else None,
+        ),
+        traffic.neighbor_scores(
+            n_queries, k, window, dim * dtype.itemsize, dim * query_dtype.itemsize, is_given
+        ),
+        is_wide(dim, dtype),
+    )
+
+
+def expand(k: int, window: int, order: str = "rank", n_queries: int = N_QUERIES) -> Case:
+    return Case(
+        "expand",
+        f"K={k} W={window} {order}",
+        lambda: launch_expand(
+            torch.empty(n_queries, k, dtype=torch.int64),
+            torch.empty(n_queries, k),
+            torch.empty(n_queries, k, 2 * window),
+            torch.empty(n_queries, k, 2 * window, dtype=torch.bool),
+            order == "document",
+        ),
+        traffic.expand(n_queries, k, window),
+    )
+
+
+def window_expand(k: int, before: int, after: int, order: str = "rank") -> Case:
+    return Case(
+        "window_expand",
+        f"K={k} -{before} +{after} {order}",
+        lambda: launch_window_expand(
+            torch.empty(N_QUERIES, k, dtype=torch.int64),
+            torch.empty(100, dtype=torch.int64),
+            before,
+            after,
+            order == "document",
+        ),
+        traffic.window_expand(N_QUERIES, k, before, after),
+    )
+
+
+def spans(width: int, n_queries: int = N_QUERIES) -> Case:
+    return Case(
+        "spans",
+        f"M={width}",
+        lambda: launch_spans(
+            torch.empty(n_queries, width, dtype=torch.int64), torch.empty(100, dtype=torch.int64)
+        ),
+        traffic.spans(n_queries, width),
+    )
+
+
+# Blocks of 32, 64, ... 1,024 entries, and more than one block.
+HITS = (10, 20, 40, 80, 170, 341, 1000)
+
+REPORTED = [
+    *(row_scale(dim, dtype) for dim, dtype in TABLE_ROWS),
+    *(continuity(dim, dtype) for dim, dtype in TABLE_ROWS),
+    *(neighbor_scores(dim, dtype) for dim, dtype in TABLE_ROWS),
+    neighbor_scores(384, F16, window=2),
+    neighbor_scores(3072, F32, window=2),
+    *(expand(k, 1, order) for k in HITS for order in ("rank", "document")),
+    *(window_expand(k, 1, 1, order) for k in HITS for order in ("rank", "document")),
+    *(spans(3 * k) for k in HITS),
+]
+
+# Variants that a caller can ask for, and sizes of 1, which the compiler turns into constants.
+VARIANTS = [
+    row_scale(1, F16, n_chunks=1),
+    row_scale(3, BF16),
+    row_scale(8, F16, n_chunks=1),
+    continuity(1, F32, n_chunks=1),
+    continuity(3, F16, window=3),
+    continuity(384, F16, is_scaled=False),
+    neighbor_scores(1, F32, k=1, n_queries=1, n_chunks=1),
+    neighbor_scores(8, F16, k=1, n_queries=1, n_chunks=1, query_dtype=F16),
+    neighbor_scores(3, BF16),
+    neighbor_scores(4, F32, window=0),
+    neighbor_scores(384, F16, window=8),
+    neighbor_scores(384, F16, query_dtype=F16),
+    neighbor_scores(384, BF16, query_dtype=BF16, hits_dtype=torch.int32),
+    neighbor_scores(384, F32, contiguous=True),
+    neighbor_scores(384, F32, is_scaled=False),
+    neighbor_scores(384, F32, is_given=True),
+    neighbor_scores(16384, F32),
+    expand(1, 0, n_queries=1),
+    expand(1, 1, "document", n_queries=1),
+    expand(60, 8),
+    window_expand(1, 0, 0),
+    window_expand(50, 3, 2, "document"),
+    spans(1, n_queries=1),
+]

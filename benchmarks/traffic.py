@@ -1,0 +1,72 @@
+"""Bytes an operation must move, and bytes it moves, per call.
+
+Useful bytes are those of the rows, ids, scores and results that the formula of an operation names,
+each counted once. Moved bytes are what memory delivers for them in sectors of 32 bytes when hits
+are spread at random and what several programs share (the queries, the bounds of documents) comes
+from cache after the first time.
+"""
+
+from typing import NamedTuple
+
+SECTOR = 32
+
+
+class Traffic(NamedTuple):
+    """Bytes per call."""
+
+    useful: float
+    moved: float
+
+    @property
+    def share(self) -> float:
+        return self.useful / self.moved
+
+
+def sectors(size: float) -> float:
+    """Bytes of the sectors that hold `size` adjacent bytes."""
+    return -(-size // SECTOR) * SECTOR
+
+
+def row_scale(n_chunks: int, row_bytes: int) -> Traffic:
+    """Every row read, one float written per row."""
+    results = 4 * n_chunks
+    return Traffic(n_chunks * row_bytes + results, n_chunks * sectors(row_bytes) + results)
+
+
+def continuity(n_chunks: int, row_bytes: int, window: int) -> Traffic:
+    """Every row and scale read once (its neighbours' second reading is from cache)."""
+    rest = n_chunks * (4 + 8 + 4 * window)
+    return Traffic(n_chunks * row_bytes + rest, n_chunks * sectors(row_bytes) + rest)
+
+
+def neighbor_scores(
+    n_queries: int, k: int, window: int, row_bytes: int, query_bytes: int, is_given: bool = False
+) -> Traffic:
+    """2W + 1 adjacent rows per hit (2W when the relevance is given), their scales, W pairs of
+    continuities, one id; a query per K hits; 4 + 10W bytes of results.
+    """
+    rows = 2 * window + 1 - is_given
+    dense = query_bytes / k + 8 + 4 * is_given + 4 + 10 * window
+    useful = rows * (row_bytes + 4) + 8 * window + dense
+    moved = sectors(rows * row_bytes) + sectors(4 * rows) + SECTOR * window + dense
+    return Traffic(n_queries * k * useful, n_queries * k * moved)
+
+
+def expand(n_queries: int, k: int, window: int) -> Traffic:
+    """Ids, relevances, scores and masks read, entries of 16 bytes and a length written."""
+    size = n_queries * (k * (12 + 10 * window) + 16 * k * (2 * window + 1) + 4)
+    return Traffic(size, size)
+
+
+def window_expand(n_queries: int, k: int, before: int, after: int) -> Traffic:
+    """Ids read, entries of 16 bytes and a length written."""
+    size = n_queries * (8 * k + 16 * k * (before + after + 1) + 4)
+    return Traffic(size, size)
+
+
+def spans(n_queries: int, width: int) -> Traffic:
+    """Ids read, 20 bytes per entry and a length written. Beyond one block the bounds of runs, 16
+    bytes per entry, take memory of their own, written and read.
+    """
+    size = n_queries * (28 * width + 4)
+    return Traffic(size, size + n_queries * 32 * width * (width > 512))

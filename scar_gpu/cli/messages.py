@@ -1,0 +1,49 @@
+"""What the commands say on standard error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+# Where nobody watches, a log line now and then is enough.
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+def note(message: str) -> None:
+    """Print one line on standard error, whatever line ends the message has."""
+    typer.echo(f"scar-gpu: {' '.join(message.split())}", err=True)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show how far a long step is: a bar on a terminal, else a line every half minute.
+
+    Yields:
+        A function of (done, total); total is None where it is not known.
+    """
+    stderr = Console(stderr=True)
+    if stderr.is_terminal:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=stderr, transient=True) as bars:
+            bar = bars.add_task(what, total=None)
+            yield lambda done, total: bars.update(bar, completed=done, total=total)
+        return
+    last = time.monotonic()
+
+    def show(done: int, total: int | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            note(f"{what}: {done:,}" + ("" if total is None else f" of {total:,}"))
+
+    yield show

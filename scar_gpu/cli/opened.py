@@ -1,0 +1,81 @@
+"""An index opened for queries in words or for query vectors."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from scar_gpu.text import ChunkTable, Retriever
+
+
+def open_with_model(
+    path: Path,
+    model: str | None = None,
+    *,
+    device: torch.device | None = None,
+    prompt: str | None = None,
+) -> Retriever:
+    """Open an index to ask it questions in words.
+
+    Args:
+        path: the index.
+        model: where its model is now; default: as recorded in it.
+        device: for the index and the model.
+        prompt: put before every question; default: as recorded.
+
+    Raises:
+        IndexFormatError: no index, or a damaged one.
+        ValueError: an index of own vectors and no model for them, or another model than the
+            one that made it.
+    """
+    from scar_gpu.storage import open_index
+    from scar_gpu.text import Retriever
+    from scar_gpu.text.models import embedder_of, load_embedder
+
+    stored = open_index(path, device=device)
+    name = None if device is None else str(device)
+    if stored.embedder is not None:
+        embedder = embedder_of(stored.embedder, model, device=name, query_prompt=prompt)
+    elif model is not None:
+        # Own vectors: only their owner knows which model fits; the dimension is checked.
+        embedder = load_embedder(model, device=name, query_prompt=prompt)
+    else:
+        raise ValueError(
+            f"model must be given for questions in words to an index of own vectors, got {path} "
+            "and no --model; query vectors need none"
+        )
+    return Retriever(stored.index, stored.chunks, embedder)
+
+
+def open_without_model(path: Path, *, device: torch.device | None = None) -> Retriever:
+    """Open an index for query vectors."""
+    from scar_gpu.text import Retriever
+
+    return Retriever.from_index(path, device=device)
+
+
+def table_with_text(retriever: Retriever) -> ChunkTable:
+    """The chunks of an index with text.
+
+    Raises:
+        ValueError: an index without.
+    """
+    if retriever.chunks is None or not retriever.chunks.end.any():
+        raise ValueError("index must hold text for this, got one of vectors alone")
+    return retriever.chunks
+
+
+def document_ranges(retriever: Retriever) -> dict[str, tuple[int, int]]:
+    """The rows of each document, by its id.
+
+    Raises:
+        ValueError: an index whose documents have no ids.
+    """
+    if retriever.chunks is None:
+        raise ValueError("within-document must be used with an index that knows its documents' ids")
+    offsets = retriever.chunks.doc_offsets.tolist()
+    return dict(zip(retriever.chunks.ids, pairwise(offsets), strict=True))

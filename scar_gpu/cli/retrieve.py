@@ -1,0 +1,232 @@
+"""`scar-gpu retrieve`: queries in, contexts out, in batches of constant memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scar_gpu.cli.given_hits import GivenHits
+from scar_gpu.cli.messages import note, progress
+from scar_gpu.cli.opened import document_ranges, open_with_model, open_without_model
+from scar_gpu.cli.options import (
+    Device,
+    Gamma,
+    Index,
+    Lam,
+    Method,
+    Model,
+    Order,
+    Overwrite,
+    QueryPrompt,
+    Window,
+    checked_device,
+)
+from scar_gpu.cli.outputs import check_output, replacing
+from scar_gpu.cli.queries import Columns, Queries, query_file, read_queries, vectors_expected
+from scar_gpu.cli.writers import SUFFIXES, Screen, Writer, open_writer
+
+if TYPE_CHECKING:
+    from scar_gpu.text import Retriever
+
+_DEFAULT_K = 5
+
+
+def retrieve(
+    index: Index,
+    queries: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUERIES",
+            help="A question, or a file: .txt with one per line, .jsonl, .parquet, or .npy of "
+            "query vectors.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help=".jsonl or .parquet [default: a table here]."),
+    ] = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="Take QUERIES as a question even if it names a file.")
+    ] = False,
+    hits: Annotated[
+        Path | None, typer.Option(help="Hits of another retriever: .npy [Q, K] or .parquet.")
+    ] = None,
+    hits_column: Annotated[str, typer.Option(help="Column of lists of rows.")] = "hits",
+    method: Annotated[
+        Method, typer.Option(help="Neighbours: those SCAR admits, all, or none.")
+    ] = Method.scar,
+    k: Annotated[
+        int | None, typer.Option(min=1, help="Hits per query [default: 5, or all given].")
+    ] = None,
+    window: Window = None,
+    lam: Lam = 0.1,
+    gamma: Gamma = 0.8,
+    order: Annotated[Order, typer.Option(help="Best first, or reading order.")] = Order.rank,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column of the queries' ids [default: id, if any].")
+    ] = None,
+    text_column: Annotated[
+        str | None, typer.Option(help="Column of the queries [default: query, question or text].")
+    ] = None,
+    vector_column: Annotated[
+        str | None, typer.Option(help="Column of query vectors, to be used instead of texts.")
+    ] = None,
+    within_document: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column that names the document to search for each query."
+        ),
+    ] = None,
+    no_text: Annotated[
+        bool, typer.Option("--no-text", help="Write where the contexts lie, not their text.")
+    ] = False,
+    batch_size: Annotated[int, typer.Option(min=1, help="Queries at a time.")] = 1024,
+    model: Model = None,
+    query_prompt: QueryPrompt = None,
+    device: Device = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Answer questions with contexts: hits and the neighbours that belong to them.
+
+    Each context is one record: query, document, start, end, text, rank, score, hits,
+    neighbours, headings.
+    """
+    started = time.perf_counter()
+    if output is not None:
+        check_output(output, overwrite, SUFFIXES)
+    path = query_file(queries, text)
+    columns = Columns(id_column, text_column, vector_column, within_document)
+    given = None if hits is None else GivenHits(hits, hits_column, k)
+    place = checked_device(device)
+    if path is not None and vectors_expected(path, columns):
+        retriever = open_without_model(index, device=place)
+    else:
+        retriever = open_with_model(index, model, device=place, prompt=query_prompt)
+    answers = _Answers(
+        retriever,
+        given,
+        with_text=not no_text,
+        options={
+            "k": k or _DEFAULT_K,
+            "method": method.value,
+            "window": window,
+            "lam": lam,
+            "gamma": gamma,
+            "order": order.value,
+        },
+    )
+    batches = _read(queries, path, columns, batch_size)
+    with ExitStack() as stack:
+        show = stack.enter_context(progress("queries answered"))
+        writer: Writer = Screen(retriever)
+        if output is not None:
+            partial = stack.enter_context(replacing(output))
+            writer = stack.enter_context(open_writer(partial, output.suffix.lower()))
+        for batch in batches:
+            writer.write(batch, answers.table(batch))
+            show(answers.n_queries, None)
+        if given is not None:
+            given.check_finished()
+        if not answers.n_queries:
+            raise ValueError(f"queries must hold at least one query, got none in {queries}")
+    answers.report(output, time.perf_counter() - started)
+
+
+def _read(queries: str, path: Path | None, columns: Columns, batch_size: int) -> Iterator[Queries]:
+    if path is not None:
+        return read_queries(path, columns, batch_size)
+    if columns.within is not None:
+        raise ValueError("within-document must be a column of a query file, got a question")
+    return iter([Queries([0], [queries])])
+
+
+class _Answers:
+    """Answers batches, and counts."""
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        given: GivenHits | None,
+        *,
+        with_text: bool,
+        options: dict[str, Any],
+    ) -> None:
+        self._retriever = retriever
+        self._given = given
+        self._options = options
+        chunks = retriever.chunks
+        # Own vectors may have named documents and no text.
+        self._is_text = chunks is not None and bool(chunks.end.any())
+        self._with_text = with_text and self._is_text
+        self._ranges: dict[str, tuple[int, int]] | None = None
+        self.n_queries = self._n_contexts = self._n_answered = self._n_truncated = 0
+
+    def table(self, batch: Queries) -> Any:
+        """The contexts of a batch as a pyarrow table."""
+        vectors: Any = batch.vectors
+        dim = self._retriever.index.dim
+        if batch.texts is not None:
+            from scar_gpu.text.embedder import count_truncated_queries
+
+            vectors = self._retriever.encode_queries(batch.texts, first=self.n_queries)
+            self._n_truncated += count_truncated_queries(self._retriever.embedder, batch.texts)
+        elif vectors.shape[1] != dim:
+            raise ValueError(
+                f"query vectors must have the index's {dim} dimensions, got {vectors.shape[1]}"
+            )
+        hits = None
+        if self._given is not None:
+            hits = self._given.take(len(batch), self._retriever.index.n_chunks)
+        found = self._retriever.retrieve_table(
+            vectors,
+            hits,
+            row_ranges=self._row_ranges(batch),
+            with_text=self._with_text,
+            query_ids=batch.ids,
+            **self._options,
+        )
+        if not self._is_text:
+            found = found.drop_columns(
+                [name for name in ("start", "end", "headings") if name in found.column_names]
+            )
+        self.n_queries += len(batch)
+        self._n_contexts += len(found)
+        self._n_answered += len(found["query"].unique())
+        return found
+
+    def _row_ranges(self, batch: Queries) -> Any:
+        if batch.within is None:
+            return None
+        import torch
+
+        if self._ranges is None:
+            self._ranges = document_ranges(self._retriever)
+        unknown = [name for name in batch.within if name not in self._ranges]
+        if unknown:
+            known = ", ".join(repr(name) for name in list(self._ranges)[:5])
+            raise ValueError(
+                f"within-document must name documents of the index ({known}, ...), "
+                f"got {unknown[0]!r} in query {self.n_queries + batch.within.index(unknown[0])}"
+            )
+        ranges = [self._ranges[name] for name in batch.within]
+        return torch.tensor(ranges, dtype=torch.int64).reshape(-1, 2)
+
+    def report(self, output: Path | None, seconds: float) -> None:
+        """Say on standard error what was done and what was left out."""
+        if self._n_truncated:
+            note(
+                f"{self._n_truncated:,} of {self.n_queries:,} queries are longer than "
+                f"{self._retriever.embedder.name} reads; the rest of each had no influence"
+            )
+        if self._n_answered < self.n_queries:
+            note(f"{self.n_queries - self._n_answered:,} queries have no context")
+        if output is not None:
+            note(
+                f"{output}: {self._n_contexts:,} contexts for {self.n_queries:,} queries "
+                f"in {seconds:.1f} s"
+            )

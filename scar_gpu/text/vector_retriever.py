@@ -1,0 +1,118 @@
+"""Query vectors in, contexts out: as objects, or as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import numpy as np
+from torch import Tensor
+
+from scar_gpu import ChunkIndex
+from scar_gpu.text.chunks import ChunkTable
+from scar_gpu.text.context import Context, assemble
+from scar_gpu.text.context_table import ContextTables
+from scar_gpu.text.retrieval import Found, Options, Settings, as_tensor, find
+
+
+class VectorRetriever:
+    """Answers query vectors from an index of chunks; `Retriever` adds queries in words.
+
+    Args:
+        index: the chunks' embeddings.
+        chunks: the chunks' texts, row for row; None answers with row numbers alone.
+
+    Raises:
+        ValueError: index and chunks do not belong together.
+
+    Example:
+        See `Retriever`.
+    """
+
+    def __init__(self, index: ChunkIndex, chunks: ChunkTable | None = None) -> None:
+        if chunks is not None:
+            if index.n_chunks != len(chunks):
+                raise ValueError(
+                    f"chunks must have one row per chunk of the index ({index.n_chunks}), "
+                    f"got {len(chunks)}"
+                )
+            if not np.array_equal(index.doc_offsets.cpu().numpy(), chunks.doc_offsets):
+                raise ValueError(
+                    "chunks must have the documents of the index, got other boundaries"
+                )
+        self.index = index
+        self.chunks = chunks
+        self._tables = ContextTables(chunks)
+
+    def retrieve_vectors(
+        self,
+        vectors: Tensor | np.ndarray,
+        hits: Tensor | np.ndarray | None = None,
+        *,
+        row_ranges: Tensor | np.ndarray | None = None,
+        with_text: bool = True,
+        **options: Unpack[Options],
+    ) -> list[list[Context]]:
+        """Retrieve contexts for query vectors, and for hits of another retriever.
+
+        Args:
+            vectors: [B, D] queries.
+            hits: [B, K] int32 or int64 rows of the index, best first, padded with -1; None
+                searches.
+            row_ranges: [B, 2] int64, the half-open range of rows that each search is restricted
+                to.
+            with_text: False reads no text and leaves it empty.
+            options: as for `retrieve`.
+
+        Returns:
+            One list of contexts per query.
+
+        Raises:
+            TypeError, IndexError: as the operations of `scar_gpu`.
+            ValueError: the same, and text asked of an index without.
+        """
+        found = self._find(vectors, hits, row_ranges, with_text, options)
+        return assemble(*found, self.chunks, with_text=with_text)
+
+    def retrieve_table(
+        self,
+        vectors: Tensor | np.ndarray,
+        hits: Tensor | np.ndarray | None = None,
+        *,
+        row_ranges: Tensor | np.ndarray | None = None,
+        with_text: bool = True,
+        query_ids: Sequence[Any] | None = None,
+        **options: Unpack[Options],
+    ) -> Any:
+        """The same as a `pyarrow.Table`, one row per context and several times as fast.
+
+        Args:
+            vectors: as for `retrieve_vectors`.
+            hits: the same.
+            row_ranges: the same.
+            with_text: False reads no text; the table has no such column.
+            query_ids: [B] what the column `query` holds; default: 0, 1, ...
+            options: as for `retrieve`.
+
+        Returns:
+            The table of `ContextTables.table`; `scar_gpu.text.json_lines` writes it as JSON.
+
+        Raises:
+            As `retrieve_vectors`; ImportError: pyarrow is missing, `scar_gpu[io]` brings it.
+        """
+        found = self._find(vectors, hits, row_ranges, with_text, options)
+        return self._tables.table(found, with_text=with_text, query_ids=query_ids)
+
+    def _find(
+        self, vectors: Any, hits: Any, row_ranges: Any, with_text: bool, options: Options
+    ) -> Found:
+        device = self.index.embeddings.device
+        if with_text and self.chunks is None:
+            raise ValueError("with_text must be False for an index without text, got True")
+        return find(
+            self.index,
+            as_tensor("vectors", vectors, device),
+            None if hits is None else as_tensor("hits", hits, device),
+            Settings(**options),
+            None if row_ranges is None else as_tensor("row_ranges", row_ranges, device),
+        )

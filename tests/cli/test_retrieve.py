@@ -1,0 +1,378 @@
+"""`scar-gpu retrieve`: the same records through every way in and out, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from scar_gpu.text import Retriever
+from tests.cli.conftest import WORDS, Run
+from tests.text.word_embedder import WordEmbedder
+
+Refused = Callable[..., str]
+MODEL = ("--model", WORDS)
+QUESTIONS = ["red fruit of apple tree number 3", "cold river water 5", "fruit", "river 0 blue"]
+
+
+class Limited(WordEmbedder):
+    """Reads 20 characters of a passage and 5 of a query."""
+
+    def count_truncated(self, texts: list[str]) -> int:
+        return sum(len(text) > 20 for text in texts)
+
+    def count_truncated_queries(self, texts: list[str]) -> int:
+        return sum(len(text) > 5 for text in texts)
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    path = tmp_path / "q.txt"
+    path.write_text("\n".join(QUESTIONS) + "\n")
+    return path
+
+
+def records_of(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        return list(pq.read_table(path).to_pylist())
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def expected(index: Path, queries: list[str], **options: Any) -> list[dict[str, Any]]:
+    """What the Python interface retrieves, as records."""
+    answers = Retriever.from_index(index, WordEmbedder()).retrieve(queries, **options)
+    return [
+        {
+            "query": number,
+            **{name: getattr(context, name) for name in ("document", "start", "end", "text")},
+            **{name: getattr(context, name) for name in ("rank", "score")},
+            **{name: list(getattr(context, name)) for name in ("hits", "neighbours", "headings")},
+        }
+        for number, contexts in enumerate(answers)
+        for context in contexts
+    ]
+
+
+# The same records
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 1024])
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_records_are_those_of_the_retriever(
+    index: Path, questions: Path, tmp_path: Path, succeed: Run, suffix: str, batch_size: int
+) -> None:
+    output = tmp_path / f"out{suffix}"
+    result = succeed("retrieve", index, questions, "-o", output, *MODEL, "--batch-size", batch_size)
+    records = records_of(output)
+    wanted = expected(index, QUESTIONS)
+    assert [list(record) for record in records] == [list(record) for record in wanted]
+    for record, known in zip(records, wanted, strict=True):
+        assert record.pop("score") == pytest.approx(known.pop("score"), abs=1e-6)
+        assert record == known
+    assert any(record["neighbours"] for record in records)
+    assert any(record["headings"] == ["Fruit"] for record in records)
+    assert f"{output}: {len(records)} contexts for 4 queries in" in result.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["corpus", "index", output.name, "q.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (("--method", "none", "--k", 2), {"method": "none", "k": 2}),
+        (("--method", "window", "--k", 1), {"method": "window", "k": 1}),
+        (("--gamma", "0.99", "--k", 3), {"gamma": 0.99, "k": 3}),
+        (("--lam", "99"), {"lam": 99}),
+        (("--window", 0), {"window": 0}),
+        (("--order", "document"), {"order": "document"}),
+    ],
+)
+def test_options_reach_the_retriever(
+    index: Path,
+    questions: Path,
+    tmp_path: Path,
+    succeed: Run,
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+) -> None:
+    output = tmp_path / "out.jsonl"
+    succeed("retrieve", index, questions, "-o", output, *MODEL, *arguments)
+    wanted = expected(index, QUESTIONS, **options)
+    assert wanted != expected(index, QUESTIONS)
+    assert [r["hits"] for r in records_of(output)] == [r["hits"] for r in wanted]
+    assert [r["neighbours"] for r in records_of(output)] == [r["neighbours"] for r in wanted]
+
+
+def test_query_vectors_and_given_hits(
+    index: Path, questions: Path, tmp_path: Path, succeed: Run
+) -> None:
+    texts, vectors, hits, given = (
+        tmp_path / name for name in ("t.jsonl", "v.npy", "h.npy", "g.jsonl")
+    )
+    np.save(vectors, WordEmbedder().encode(QUESTIONS).astype(np.float64))
+    succeed("retrieve", index, questions, "-o", texts, *MODEL)
+    # No model is needed, or named.
+    succeed("retrieve", index, vectors, "-o", given)
+    assert records_of(given) == records_of(texts)
+    retriever = Retriever.from_index(index, WordEmbedder())
+    found = retriever.index.search(retriever.encode_queries(QUESTIONS), 5).ids.numpy()
+    np.save(hits, found)
+    succeed("retrieve", index, vectors, "-o", given, "--overwrite", "--hits", hits)
+    assert records_of(given) == records_of(texts)
+    np.save(hits, np.array([[0], [1], [2], [-1]]))
+    result = succeed(
+        "retrieve", index, vectors, "-o", given, "--overwrite", "--hits", hits, "--method", "none"
+    )
+    assert [(r["query"], r["hits"]) for r in records_of(given)] == [(0, [0]), (1, [1]), (2, [2])]
+    assert "1 queries have no context" in result.stderr
+    pq.write_table(pa.table({"hits": [[0, 5], [1], [2], []]}), tmp_path / "h.parquet")
+    options = ("--hits", tmp_path / "h.parquet", "--k", 1, "--method", "none", "--overwrite")
+    succeed("retrieve", index, vectors, "-o", given, *options)
+    assert [(r["query"], r["hits"]) for r in records_of(given)] == [(0, [0]), (1, [1]), (2, [2])]
+
+
+def test_without_text_there_are_places_only(
+    index: Path, questions: Path, tmp_path: Path, succeed: Run
+) -> None:
+    for name in ("out.jsonl", "out.parquet"):
+        succeed("retrieve", index, questions, "-o", tmp_path / name, *MODEL, "--no-text")
+        wanted = expected(index, QUESTIONS)
+        records = records_of(tmp_path / name)
+        assert [set(record) for record in records] == [set(r) - {"text"} for r in wanted]
+        assert [r["start"] for r in records] == [r["start"] for r in wanted]
+
+
+def test_ids_of_queries_and_their_documents(
+    index: Path, tmp_path: Path, succeed: Run, refused: Refused
+) -> None:
+    path = tmp_path / "q.jsonl"
+    rows = [
+        {"id": f"q{i}", "question": "cold apple water", "in": name}
+        for i, name in enumerate(["fruit.md", "deep/water.txt", "fruit.md"])
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    output = tmp_path / "out.parquet"
+    succeed("retrieve", index, path, "-o", output, *MODEL, "--within-document", "in")
+    records = records_of(output)
+    found = {(record["query"], record["document"]) for record in records}
+    assert found == {(row["id"], row["in"]) for row in rows}
+    path.write_text(json.dumps(rows[0] | {"in": "gone.md"}) + "\n")
+    message = refused("retrieve", index, path, *MODEL, "--within-document", "in")
+    assert "('deep/water.txt', 'fruit.md', ...), got 'gone.md' in query 0" in message
+    message = refused("retrieve", index, path, *MODEL, "--within-document", "id2")
+    assert "within-document must be a column of" in message
+    assert "(id, question, in), got 'id2'" in message
+    assert "must be a column of a query file" in refused(
+        "retrieve", index, "why", *MODEL, "--within-document", "in"
+    )
+
+
+def test_an_index_of_vectors_alone(tmp_path: Path, succeed: Run, refused: Refused) -> None:
+    matrix = np.eye(4, dtype=np.float32)
+    np.save(tmp_path / "m.npy", matrix)
+    (tmp_path / "ids.txt").write_text("a\na\nb\nb\n")
+    output = tmp_path / "out.jsonl"
+    succeed("build", "--embeddings", tmp_path / "m.npy", "-o", tmp_path / "plain")
+    succeed("retrieve", tmp_path / "plain", tmp_path / "m.npy", "-o", output, "--k", 1)
+    assert [set(r) for r in records_of(output)] == [
+        {"query", "rank", "score", "hits", "neighbours"}
+    ] * 4
+    assert [r["hits"] for r in records_of(output)] == [[0], [1], [2], [3]]
+    succeed("retrieve", tmp_path / "plain", tmp_path / "m.npy", "--k", 1)
+    named = tmp_path / "named"
+    succeed("build", "--embeddings", tmp_path / "m.npy", "-o", named, "--doc-ids",
+            tmp_path / "ids.txt")  # fmt: skip
+    succeed("retrieve", named, tmp_path / "m.npy", "-o", output, "--k", 1, "--overwrite")
+    assert [r["document"] for r in records_of(output)] == ["a", "a", "b", "b"]
+    assert "text" not in records_of(output)[0]
+    message = refused("retrieve", named, "a question")
+    assert "model must be given for questions in words to an index of own vectors" in message
+
+
+# The screen
+
+
+def test_a_question_is_answered_on_the_screen(index: Path, succeed: Run) -> None:
+    lines = succeed("retrieve", index, QUESTIONS[0], *MODEL, "--k", 1).stdout.splitlines()
+    assert lines[0] == QUESTIONS[0]
+    (context,) = expected(index, QUESTIONS[:1], k=1)
+    where = f"fruit.md {context['start']}..{context['end']}"
+    assert any(where in line and f"{context['score']:.3f}" in line for line in lines)
+    assert "     Fruit" in lines
+    assert "Apple tree number 3 grows red fruit." in " ".join(lines)
+    assert max(map(len, lines)) <= 100
+
+
+def test_text_is_taken_as_text(index: Path, questions: Path, succeed: Run) -> None:
+    assert succeed("retrieve", index, questions, *MODEL).stdout.splitlines()[0] == QUESTIONS[0]
+    forced = succeed("retrieve", index, questions, *MODEL, "--text").stdout
+    assert "".join(forced.splitlines()[:3]).startswith(str(questions)[:90])
+
+
+def test_truncated_queries_are_reported(index: Path, questions: Path, succeed: Run) -> None:
+    result = succeed("retrieve", index, questions, "--model", f"{__name__}:Limited")
+    assert "3 of 4 queries are longer than words reads" in result.stderr
+
+
+# Outputs
+
+
+def test_an_existing_output_needs_overwrite(
+    index: Path, questions: Path, tmp_path: Path, succeed: Run, refused: Refused
+) -> None:
+    output = tmp_path / "out.jsonl"
+    output.write_text("precious")
+    message = refused("retrieve", index, questions, "-o", output, *MODEL)
+    assert message == f"output must not exist yet, got {output}; --overwrite replaces it"
+    assert output.read_text() == "precious"
+    succeed("retrieve", index, questions, "-o", output, *MODEL, "--overwrite")
+    assert records_of(output)
+    for wrong, rule in (
+        (tmp_path / "out.csv", "output must end in .jsonl or .parquet"),
+        (tmp_path / "gone" / "out.jsonl", "output must lie in an existing folder"),
+    ):
+        assert rule in refused("retrieve", index, questions, "-o", wrong, *MODEL)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_an_error_on_the_way_leaves_the_old_output(
+    index: Path, tmp_path: Path, refused: Refused, suffix: str
+) -> None:
+    queries, output = tmp_path / "q.txt", tmp_path / f"out{suffix}"
+    queries.write_text("fruit\nwater\n\nriver\n")
+    output.write_text("precious")
+    message = refused(
+        "retrieve", index, queries, "-o", output, *MODEL, "--overwrite", "--batch-size", 1
+    )
+    assert message == f"{queries} line 3 must be a query, got an empty line"
+    assert output.read_text() == "precious"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["corpus", "index", output.name, "q.txt"]
+
+
+class Interrupted(WordEmbedder):
+    """Ctrl-C during the second batch."""
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        if QUESTIONS[1] in texts:
+            raise KeyboardInterrupt
+        return super().encode(texts)
+
+
+def test_an_interruption_leaves_nothing(
+    index: Path, questions: Path, tmp_path: Path, run: Run
+) -> None:
+    options = ("--model", f"{__name__}:Interrupted", "--batch-size", 1)
+    result = run("retrieve", index, questions, "-o", tmp_path / "out.parquet", *options)
+    assert result.exit_code == 130
+    assert result.stderr == "scar-gpu: interrupted\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "index", "q.txt"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_a_full_disk_leaves_the_old_output(
+    index: Path, tmp_path: Path, run: Run, suffix: str
+) -> None:
+    queries, output = tmp_path / "q.txt", tmp_path / f"out{suffix}"
+    rows = np.random.default_rng(0).integers(0, 10**9, (900, 3))
+    queries.write_text("".join(f"river {a} {b} {c} fruit\n" for a, b, c in rows))
+    output.write_text("precious")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
+    try:
+        result = run("retrieve", index, queries, "-o", output, *MODEL, "--overwrite")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert result.exit_code == 2, result.output
+    assert f"{output} must be writable to its end, got: File too large" in result.stderr
+    assert output.read_text() == "precious"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["corpus", "index", output.name, "q.txt"]
+
+
+# What is refused
+
+
+def test_an_index_that_is_not_there_or_not_whole(
+    index: Path, tmp_path: Path, refused: Refused
+) -> None:
+    assert "must be the folder of an index" in refused("retrieve", tmp_path / "gone", "why")
+    assert "index" in refused("retrieve", tmp_path / "corpus", "why")
+    manifest = index / "manifest.json"
+    whole = manifest.read_text()
+    fields = json.loads(whole)
+    manifest.write_text(json.dumps(fields | {"version": 99}))
+    assert "version" in refused("retrieve", index, "why", *MODEL)
+    manifest.write_text(json.dumps({"some": "other file"}))
+    assert "must be the manifest of an index" in refused("info", index)
+    manifest.write_text(whole)
+    tensors = index / "tensors.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-1])
+    for command in (("retrieve", index, "why", *MODEL), ("explain", index, "why"), ("info", index)):
+        assert "tensors.safetensors must have" in refused(*command)
+
+
+class Wider(WordEmbedder):
+    """Another model of another dimension under the same name."""
+
+    dim = 33
+
+
+class Retrained(WordEmbedder):
+    """The same name and dimension, other weights."""
+
+    content_hash = "0" * 64
+
+
+def test_another_model_is_told_by_dimension_and_hash(
+    index: Path, tmp_path: Path, refused: Refused
+) -> None:
+    ours = f"words (32 dimensions, hash {WordEmbedder.content_hash[:12]})"
+    for name, theirs in (("Wider", "words (33 dim"), ("Retrained", "words (32 dimensions, hash 0")):
+        message = refused("retrieve", index, "why", "--model", f"{__name__}:{name}")
+        assert f"model must be the one that made the index, {ours}, got {theirs}" in message
+    # Which code to import is for the user to say, not for an index.
+    message = refused("retrieve", index, "why")
+    assert "model must be given as package.module:factory for an index made with words" in message
+
+
+def test_vectors_and_hits_of_the_wrong_size(index: Path, tmp_path: Path, refused: Refused) -> None:
+    vectors, hits = tmp_path / "v.npy", tmp_path / "h.npy"
+    np.save(vectors, np.ones((2, 31), np.float32))
+    message = refused("retrieve", index, vectors)
+    assert message == "query vectors must have the index's 32 dimensions, got 31"
+    np.save(vectors, np.ones((2, 32), np.float32))
+    for rows, rule in (
+        ([[0]], "hits must have one row per query, got 1 rows"),
+        ([[0], [1], [2]], "hits must have one row per query (2), got more"),
+        ([[0], [10**6]], "got 1000000 for query 1"),
+        ([[0], [-2]], "got -2 for query 1"),
+    ):
+        np.save(hits, np.array(rows))
+        assert rule in refused("retrieve", index, vectors, "--hits", hits)
+    assert "window must be <= 1" in refused("retrieve", index, vectors, "--window", 2)
+
+
+def test_queries_that_ask_nothing(index: Path, tmp_path: Path, refused: Refused) -> None:
+    empty = tmp_path / "q.txt"
+    empty.write_text("")
+    for query in ("", "  "):
+        assert "queries must not be empty" in refused("retrieve", index, query, *MODEL)
+    message = refused("retrieve", index, empty, "-o", tmp_path / "out.jsonl", *MODEL)
+    assert message == f"queries must hold at least one query, got none in {empty}"
+    assert not (tmp_path / "out.jsonl").exists()
+    missing = refused("retrieve", index, tmp_path / "gone.jsonl", *MODEL)
+    assert "must be a text or an existing file" in missing
+
+
+def test_debug_is_taken_on_either_side_of_the_command(index: Path, run: Run) -> None:
+    for arguments in (("--debug", "retrieve", index, ""), ("retrieve", index, "", "--debug")):
+        result = run(*arguments, *MODEL)
+        assert type(result.exception) is ValueError
+    # Behind "--" it is a question.
+    result = run("retrieve", *MODEL, "--k", 1, "--", index, "--debug")
+    assert result.stdout.startswith("--debug\n")
