@@ -56,8 +56,10 @@ sanitize: $(VENV)/text-io-cli-dev
 SANITIZED := $(addprefix tests/test_,row_scale.py continuity.py neighbor_scores.py expand.py \
   scar_expand.py window_expand.py spans.py search.py errors.py)
 
-bench: $(VENV)/text-io-cli-dev-bench $(EXTENSION)
-	$(BIN)/python -m pytest benchmarks
+# Measures, and puts the table into the README.
+bench: $(VENV)/text-io-cli-dev $(EXTENSION)
+	$(BIN)/python -m pytest -q benchmarks --report benchmarks/results/cpu.json
+	$(BIN)/python benchmarks/table.py benchmarks/results/cpu.json README.md
 
 clean:
 	rm -rf $(VENV) build $(EXTENSION)

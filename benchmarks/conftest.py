@@ -6,7 +6,10 @@
 Every row is a ratio measured in one interleaved run; `target` is what the design asks for.
 """
 
+import importlib
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +22,7 @@ pytest_plugins = ("pytest_benchmark",)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--size", choices=("full", "tiny"), default="full")
+    parser.addoption("--report", metavar="FILE", help="write the closing table as JSON")
 
 
 @dataclass
@@ -88,6 +92,20 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 def corpus(request: pytest.FixtureRequest, size: Size) -> Corpus:
     """One matrix at a time in memory: pytest groups the tests by it."""
     return Corpus.random(size, DTYPES[request.param], request.param)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the table with what it was measured on."""
+    path = session.config.getoption("--report")
+    if path is None or not REPORT.rows:
+        return
+    machine = {
+        "PyTorch": torch.__version__.split("+")[0],
+        "threads": torch.get_num_threads(),
+        "instruction set": importlib.import_module("scar_gpu._C").instruction_sets()[0],
+    }
+    text = json.dumps({"machine": machine, "rows": REPORT.rows}, indent=1)
+    Path(path).write_text(text + "\n")
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -132,14 +132,11 @@ def test_planted_narrow_blocks_are_found(monkeypatch, target):
     assert any("embedding rows are read 64 bits" in text for text in row.violations())
 
 
-@only_here
-@pytest.mark.parametrize("target", TARGETS)
-def test_planted_spills_are_found(monkeypatch, target):
-    """Sixteen slices of every row in flight do not fit into the registers."""
-    config = dot.dot_config
-    monkeypatch.setattr(neighbor_scores, "dot_config", lambda *args: config(*args) | {"UNROLL": 24})
-    row = compile_one(target, kernel_cases.neighbor_scores(16384, torch.float32))
-    assert row.violations()
+@triton.jit
+def _greedy_kernel(rows_ptr, out_ptr, BLOCK: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    row = tl.load(rows_ptr + columns)
+    tl.store(out_ptr + columns, row * tl.sum(row, axis=0))
 
 
 @triton.jit
@@ -185,6 +182,17 @@ def launches_of(target: str, kernel, *args, **config) -> list[ahead_of_time.Laun
     with ahead_of_time.compile_only(target) as launches:
         kernel[(8,)](*args, **config)
     return launches
+
+
+@only_here
+@pytest.mark.parametrize("target", TARGETS)
+def test_planted_spills_are_found(target):
+    """A block of 32,768 numbers, all needed at once, in the registers of one warp."""
+    rows, out = torch.empty(2**15), torch.empty(2**15)
+    (launch,) = launches_of(target, _greedy_kernel, rows, out, BLOCK=2**15, num_warps=1)
+    case = kernel_cases.expand(1, 0)
+    found = kernel_report.examine(launch, target, case).violations()
+    assert any("spills" in text for text in found), found
 
 
 @only_here

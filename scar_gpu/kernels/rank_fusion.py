@@ -15,10 +15,13 @@ from scar_gpu.kernels.ranked_lists import find_in_list, gather_lists
 MAX_LISTS = 16  # read through pointers of their own; more are copied together first
 
 
-def default_config(n_entries: int, warp_size: int = 32) -> dict[str, int]:
-    """Two entries per thread; more than one block per query beyond 512 entries."""
+def default_config(n_entries: int, is_plain: bool = True, warp_size: int = 32) -> dict[str, int]:
+    """One entry per thread; more than one block per query beyond 512 entries."""
     block = min(512, max(warp_size, triton.next_power_of_2(n_entries)))
-    return {"BLOCK": block, "num_warps": max(1, block // (2 * warp_size))}
+    config = {"BLOCK": block, "num_warps": block // warp_size}
+    # Sums of duplicates and details need more than the 32 registers at which every warp fits, and
+    # the NVIDIA assembler would rather use the stack.
+    return config if is_plain or warp_size != 32 else config | {"maxnreg": 64}
 
 
 @triton.jit
@@ -226,8 +229,9 @@ def _launch(
         table.new_empty(n_queries * (n_entries + len(used) + 1), dtype=torch.int32),
     )
     details = results[3:] or (None, None, None)
+    config = default_config(n_entries, not (sums_duplicates or results[3:]), warp_size())
     _rank_fusion_kernel[(n_queries,)](
         *lists, tuple(layouts), table, *scratch, *results[:3], *details,
         len(used), n_entries, n_ranks, width,
-        HAS_RANKS=has_ranks, SUMS=sums_duplicates, **default_config(n_entries, warp_size()),
+        HAS_RANKS=has_ranks, SUMS=sums_duplicates, **config,
     )  # fmt: skip
