@@ -21,29 +21,38 @@ from scar_gpu.api import (
     continuity,
     expand,
     neighbor_scores,
+    rank_fusion,
     row_scale,
     scar_expand,
+    score_fusion,
+    scores_to_ranks,
     search,
     spans,
     window_expand,
 )
+from scar_gpu.faiss_search import faiss_search
 from scar_gpu.index import ChunkIndex
-from scar_gpu.types import Expansion, Hits, NeighborScores, Spans
+from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, Spans
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ChunkIndex",
     "Expansion",
+    "Fusion",
     "Hits",
     "NeighborScores",
     "Spans",
     "check_hits",
     "continuity",
     "expand",
+    "faiss_search",
     "neighbor_scores",
+    "rank_fusion",
     "row_scale",
     "scar_expand",
+    "score_fusion",
+    "scores_to_ranks",
     "search",
     "spans",
     "window_expand",

@@ -244,8 +244,9 @@ def check_lists(
     lists: list[Tensor],
     dtypes: tuple[torch.dtype, ...],
     like: list[Tensor] | None = None,
+    owner: str = "rankings[0]",
 ) -> None:
-    """Check a tensor [B, K_l] per list; of the shapes of `like` where it is given."""
+    """Check a tensor [B, K_l] per list; of the shapes of `like`, owned by `owner`, if given."""
     if len(lists) == 0:
         fail(ValueError, name, "have at least one list", "none")
     if like is not None and len(lists) != len(like):
@@ -254,8 +255,10 @@ def check_lists(
         shape: tuple[int | str, ...] = ("B", "K") if number == 0 else (lists[0].shape[0], "K")
         if like is not None:
             shape = tuple(like[number].shape)
-        first = lists if like is None else like
-        device, owner = first[0].device if number or like else None, "rankings[0]"
+        if like is None:
+            device, owner = (lists[0].device if number else None), f"{name}[0]"
+        else:
+            device = like[0].device
         check_tensor(f"{name}[{number}]", tensor, dtypes, shape, device, owner)
 
 

@@ -124,8 +124,16 @@ def _(queries: Tensor, embeddings: Tensor, k: int, *_: Any) -> tuple[Tensor, ...
     "rank_fusion(Tensor[] rankings, Tensor[]? ranks, float k, float[]? weights, "
     "Tensor? contributions, int? top_n, bool sums_duplicates, bool has_details) -> Tensor[]"
 )
-def _(rankings: list[Tensor], ranks: Any, k: float, weights: Any, contributions: Any,
-      top_n: int | None, sums_duplicates: bool, has_details: bool) -> list[Tensor]:
+def _(
+    rankings: list[Tensor],
+    ranks: Any,
+    k: float,
+    weights: Any,
+    contributions: Any,
+    top_n: int | None,
+    sums_duplicates: bool,
+    has_details: bool,
+) -> list[Tensor]:
     first, n_queries = rankings[0], rankings[0].shape[0]
     width = sum(ids.shape[1] for ids in rankings) if top_n is None else top_n
     dtypes = (torch.int64, torch.float32)

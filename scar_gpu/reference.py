@@ -229,14 +229,11 @@ def rank_fusion(
         table, used, scale = integers.of_table(contributions)
     width = sum(ids.shape[1] for ids in rankings) if top_n is None else top_n
     n_queries = rankings[0].shape[0]
-    fused = Fusion(
-        torch.full((n_queries, width), -1, dtype=torch.int64),
-        torch.full((n_queries, width), -INF, dtype=torch.float32),
-        torch.zeros(n_queries, dtype=torch.int32),
-        torch.full((n_queries, width), -1, dtype=torch.int32),
-        torch.full((n_queries, width), -1, dtype=torch.int32),
-        torch.zeros((n_queries, width, len(rankings)), dtype=torch.int32),
-    )
+    fused_ids = torch.full((n_queries, width), -1, dtype=torch.int64)
+    scores = torch.full((n_queries, width), -INF, dtype=torch.float32)
+    lengths = torch.zeros(n_queries, dtype=torch.int32)
+    best = torch.full((2, n_queries, width), -1, dtype=torch.int32)  # rank, list
+    all_ranks = torch.zeros((n_queries, width, len(rankings)), dtype=torch.int32)
     for b in range(n_queries):
         found: dict[int, dict[int, list[int]]] = {}  # id -> list -> its ranks there
         for number, (ids, given) in enumerate(zip(rankings, ranks, strict=True)):
@@ -252,17 +249,18 @@ def rank_fusion(
                 for rank in (at if duplicates == "sum" else [min(at)])
             ]
             total = sum(int(table[number, rank - 1]) for number, rank in counted)
-            best_rank, best_list = min((rank, number) for number, rank in counted)
-            entries.append((-total, best_rank, best_list, document))
+            entries.append((-total, min((rank, number) for number, rank in counted), document))
         entries = sorted(entries)[:width]
-        fused.lengths[b] = len(entries)
-        for t, (total, best_rank, best_list, document) in enumerate(entries):
-            fused.ids[b, t] = document
-            fused.scores[b, t] = torch.tensor(-total).float().double() * scale
-            fused.best_list[b, t], fused.best_rank[b, t] = best_list, best_rank
+        lengths[b] = len(entries)
+        for t, (total, best_rank_and_list, document) in enumerate(entries):
+            fused_ids[b, t] = document
+            scores[b, t] = torch.tensor(-total).float().double() * scale
+            best[:, b, t] = torch.tensor(best_rank_and_list)
             for number, at in found[document].items():
-                fused.ranks[b, t, number] = min(at)
-    return fused if details else Fusion(*fused[:3])
+                all_ranks[b, t, number] = min(at)
+    if not details:
+        return Fusion(fused_ids, scores, lengths)
+    return Fusion(fused_ids, scores, lengths, best[1], best[0], all_ranks)
 
 
 def _normalized(queries: Tensor) -> Tensor:

@@ -234,6 +234,45 @@ def test_a_planted_stride_of_one_does_not_compile():
 
 
 @only_here
+@pytest.mark.parametrize("order", ["rank", "document"])
+def test_nothing_is_left_to_compile_after_warmup(monkeypatch, order):
+    """Calls of other batch sizes, and of other k in the same blocks, find their kernels."""
+    import scar_gpu
+    from scar_gpu.kernels import scar_expand, spans, window_expand
+    from scar_gpu.kernels.warmup import warmup
+
+    def through_launchers(queries, rows, table, hits, *, contiguous=False, row_scale, order):
+        args = (queries, rows, table, hits, 0.1, 0.8, contiguous, row_scale, None)
+        return scar_expand.launch_scar_expand(*args, order == "document")
+
+    def window_through_launchers(hits, offsets, *, before, after, order):
+        return window_expand.launch_window_expand(hits, offsets, before, after, order == "document")
+
+    monkeypatch.setattr(scar_gpu, "scar_expand", through_launchers)
+    monkeypatch.setattr(scar_gpu, "window_expand", window_through_launchers)
+    monkeypatch.setattr(scar_gpu, "spans", lambda e, offsets: spans.launch_spans(e[0], offsets))
+    index = scar_gpu.ChunkIndex.build(torch.randn(100, 24), [0, 30, 100])
+    with ahead_of_time.compile_only("sm_90") as launches:
+        warmup(index, [1, 8], [5, 40], order=order)
+        warmed = {launch.compiled.hash for launch in launches}
+        launches.clear()
+        for n_queries, k in ((1, 5), (3, 7), (1000, 42)):
+            queries, hits = torch.randn(n_queries, 24), torch.zeros(n_queries, k).long()
+            expansion = through_launchers(
+                queries,
+                index.embeddings,
+                index.continuity,
+                hits,
+                row_scale=index.row_scale,
+                order=order,
+            )
+            spans.launch_spans(expansion[0], index.doc_offsets)
+            window_through_launchers(hits, index.doc_offsets, before=1, after=1, order=order)
+    assert len(launches) >= 12
+    assert {launch.compiled.hash for launch in launches} <= warmed
+
+
+@only_here
 @pytest.mark.parametrize(
     ("target", "registers", "shared", "num_warps", "share"),
     [

@@ -6,8 +6,10 @@ static shapes, are never views of an input, and carry no gradient. On the CPU an
 [-1, N) raises IndexError; on a GPU it counts as padding (`check_hits` looks on request).
 """
 
+from scar_gpu.api.fusion import rank_fusion, scores_to_ranks
 from scar_gpu.api.neighbors import expand, neighbor_scores, scar_expand
 from scar_gpu.api.rows import continuity, row_scale
+from scar_gpu.api.score_fusion import score_fusion
 from scar_gpu.api.search import check_hits, search
 from scar_gpu.api.windows import spans, window_expand
 
@@ -16,8 +18,11 @@ __all__ = [
     "continuity",
     "expand",
     "neighbor_scores",
+    "rank_fusion",
     "row_scale",
     "scar_expand",
+    "score_fusion",
+    "scores_to_ranks",
     "search",
     "spans",
     "window_expand",

@@ -1,4 +1,4 @@
-"""Fuse rankings: by reciprocal rank, or by normalised scores."""
+"""Fuse rankings by reciprocal rank."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from scar_gpu import checks
+from scar_gpu.api.arguments import as_lists, as_numbers
 from scar_gpu.types import Fusion
 
 _rank_fusion = torch.ops.scar_gpu.rank_fusion.default
@@ -83,10 +84,10 @@ def rank_fusion(
     if duplicates not in ("first", "sum"):
         checks.fail(ValueError, "duplicates", "be 'first' or 'sum'", repr(duplicates))
     arguments = (
-        _lists("rankings", rankings),
-        None if ranks is None else _lists("ranks", ranks),
+        as_lists("rankings", rankings),
+        None if ranks is None else as_lists("ranks", ranks),
         k,
-        None if weights is None else _numbers("weights", weights),
+        None if weights is None else as_numbers("weights", weights),
         contributions,
         top_n,
         duplicates == "sum",
@@ -98,18 +99,41 @@ def rank_fusion(
         raise checks.explain(error, checks.rank_fusion, *arguments) from None
 
 
-def _lists(name: str, lists: Sequence[Tensor] | Tensor) -> list[Tensor]:
-    """One tensor per list, as views."""
-    if isinstance(lists, Tensor):
-        if lists.dim() != 3:
-            checks.fail(ValueError, name, "have shape [L, B, K]", list(lists.shape))
-        return list(lists.unbind())
-    if not isinstance(lists, Sequence):
-        checks.fail(TypeError, name, "be a sequence of torch.Tensor", type(lists).__name__)
-    return list(lists)
+def scores_to_ranks(scores: Tensor) -> Tensor:
+    """Rank scores as in a competition: equal scores share the best rank.
 
+    For `rank_fusion(ranks=...)`: where many documents have one and the same score, their positions
+    are arbitrary, and so would be what they contribute.
 
-def _numbers(name: str, values: Sequence[float]) -> list[float]:
-    if isinstance(values, Tensor) or not isinstance(values, Sequence):
-        checks.fail(TypeError, name, "be a sequence of floats", type(values).__name__)
-    return list(values)
+    Args:
+        scores: [B, K], or [L, B, K], any float dtype, higher is better, in any order. NaN ranks
+            with -inf.
+
+    Returns:
+        int32 ranks from 1 of the same shape.
+
+    Raises:
+        TypeError: scores is not a tensor of floats.
+        ValueError: scores has no dimension.
+
+    Example:
+        >>> import torch, scar_gpu
+        >>> scar_gpu.scores_to_ranks(torch.tensor([[9.0, 7.0, 7.0, 5.0]]))
+        tensor([[1, 2, 2, 4]], dtype=torch.int32)
+    """
+    if not isinstance(scores, Tensor):
+        checks.fail(TypeError, "scores", "be a torch.Tensor", type(scores).__name__)
+    if not scores.is_floating_point():
+        checks.fail(TypeError, "scores", "be floating-point", scores.dtype)
+    if scores.dim() == 0:
+        checks.fail(ValueError, "scores", "have at least one dimension", "none")
+    scores = scores.detach()
+    scores = torch.where(scores.isnan(), -torch.inf, scores)
+    values, order = scores.sort(-1, descending=True)
+    position = torch.arange(1, scores.shape[-1] + 1, dtype=torch.int32, device=scores.device)
+    starts_rank = torch.ones_like(values, dtype=torch.bool)
+    starts_rank[..., 1:] = values[..., 1:] != values[..., :-1]
+    if scores.numel() == 0:
+        return torch.empty_like(scores, dtype=torch.int32)
+    ranks = torch.where(starts_rank, position, 0).cummax(-1).values
+    return torch.empty_like(ranks).scatter_(-1, order, ranks)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from scar_gpu.cli.matrices import parquet_columns, read_npy, rows_of
+from scar_gpu.cli.matrices import npy_blocks, parquet_columns, rows_of
 
 _PADDING = -1
-# Rows of a Parquet file that are decoded at a time.
+# Rows that are read at a time.
 _BATCH = 4096
 
 
@@ -33,7 +33,7 @@ class GivenHits:
         if not path.exists():
             raise FileNotFoundError(f"hits must be an existing file, got {path}")
         if path.suffix.lower() == ".npy":
-            self._blocks = iter([read_npy(path)])
+            self._blocks = npy_blocks(path, _BATCH)
         elif path.suffix.lower() == ".parquet":
             where = f"{column} of {path}"
             self._blocks = (

@@ -25,6 +25,36 @@ def read_npy(path: Path) -> np.ndarray:
         raise ValueError(f"{path} must be a whole .npy file of numbers, got: {error}") from error
 
 
+def npy_blocks(path: Path, size: int) -> Iterator[np.ndarray]:
+    """The rows of a .npy file in blocks, each mapped while it is used and no longer.
+
+    One map of the whole file would keep every page that was read in the process's memory.
+
+    Yields:
+        Arrays of `size` rows, the last of fewer; one without rows for an empty file.
+
+    Raises:
+        ValueError: as `read_npy`; also for a single number.
+    """
+    whole: Any = read_npy(path)
+    if not whole.ndim:
+        raise ValueError(f"{path} must hold rows, got one number")
+    in_order = isinstance(whole, np.memmap) and whole.flags.c_contiguous
+    row_bytes = whole[:1].nbytes
+    for start in range(0, max(len(whole), 1), size):
+        n = min(size, len(whole) - start)
+        if not in_order or not n or not row_bytes:
+            yield whole[start : start + n]
+            continue
+        yield np.memmap(
+            path,
+            dtype=whole.dtype,
+            mode="r",
+            offset=whole.offset + start * row_bytes,
+            shape=(n, *whole.shape[1:]),
+        )
+
+
 def read_safetensors(path: Path, option: str, name: str | None, default: str) -> Any:
     """One tensor of a .safetensors file: `name`, else the only one, else `default`.
 

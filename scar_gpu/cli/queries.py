@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scar_gpu.cli.matrices import check_column, open_parquet, parquet_columns, read_npy, rows_of
+from scar_gpu.cli.matrices import check_column, npy_blocks, open_parquet, parquet_columns, rows_of
 from scar_gpu.cli.query_lines import (
     checked_document,
     checked_id,
@@ -201,13 +201,14 @@ def _jsonl_rows(path: Path, columns: Columns) -> Iterator[_Row]:
 
 
 def _read_matrix(path: Path, size: int) -> Iterator[Queries]:
-    matrix = read_npy(path)
-    if matrix.ndim != 2 or matrix.dtype.kind != "f":
-        got = f"{list(matrix.shape)} of {matrix.dtype}"
-        raise ValueError(f"{path} must hold a floating-point matrix [B, D], got {got}")
-    for start in range(0, len(matrix), size):
-        vectors = _as_float(matrix[start : start + size])
-        yield Queries(list(range(start, start + len(vectors))), None, vectors)
+    start = 0
+    for block in npy_blocks(path, size):
+        if block.ndim != 2 or block.dtype.kind != "f":
+            got = f"{list(block.shape)} of {block.dtype}"
+            raise ValueError(f"{path} must hold a floating-point matrix [B, D], got {got}")
+        if len(block):
+            yield Queries(list(range(start, start + len(block))), None, _as_float(block))
+        start += len(block)
 
 
 def _read_parquet(path: Path, columns: Columns, size: int) -> Iterator[Queries]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+_INT64 = 2**63
+
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 file from 1; blank ones at the end are left out, others are not.
@@ -49,7 +51,9 @@ def checked_id(value: Any, where: str) -> str | int:
         raise ValueError(
             f"{where} must hold the query's id, text or a whole number, got {type(value).__name__}"
         )
-    return value
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        raise ValueError(f"{where} must hold a query's id of 64 bits, got {value}")
+    return value if isinstance(value, int) else _valid(value, where)
 
 
 def checked_text(value: Any, where: str) -> str:
@@ -58,6 +62,17 @@ def checked_text(value: Any, where: str) -> str:
         raise ValueError(f"{where} must hold the query as text, got {type(value).__name__}")
     if not value.strip():
         raise ValueError(f"{where} must hold a query, got {value!r}, which is empty")
+    return _valid(value, where)
+
+
+def _valid(value: str, where: str) -> str:
+    """JSON can spell half a surrogate pair; no tokenizer and no file can hold it."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{where} must be valid Unicode, got {value[error.start]!r} at offset {error.start}"
+        ) from error
     return value
 
 

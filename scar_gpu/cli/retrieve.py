@@ -28,7 +28,7 @@ from scar_gpu.cli.options import (
 )
 from scar_gpu.cli.outputs import check_output, replacing
 from scar_gpu.cli.queries import Columns, Queries, query_file, read_queries, vectors_expected
-from scar_gpu.cli.writers import SUFFIXES, Screen, Writer, open_writer
+from scar_gpu.cli.writers import SUFFIXES, Screen, Writer, open_writer, with_ids
 
 if TYPE_CHECKING:
     from scar_gpu.text import Retriever
@@ -122,14 +122,17 @@ def retrieve(
     )
     batches = _read(queries, path, columns, batch_size)
     with ExitStack() as stack:
-        show = stack.enter_context(progress("queries answered"))
         writer: Writer = Screen(retriever)
         if output is not None:
+            show = stack.enter_context(progress("queries answered"))
             partial = stack.enter_context(replacing(output))
             writer = stack.enter_context(open_writer(partial, output.suffix.lower()))
         for batch in batches:
-            writer.write(batch, answers.table(batch))
-            show(answers.n_queries, None)
+            contexts = answers.table(batch)
+            if output is not None:
+                contexts = with_ids(contexts, batch.ids)
+                show(answers.n_queries, None)
+            writer.write(batch, contexts)
         if given is not None:
             given.check_finished()
         if not answers.n_queries:
@@ -167,7 +170,7 @@ class _Answers:
         self.n_queries = self._n_contexts = self._n_answered = self._n_truncated = 0
 
     def table(self, batch: Queries) -> Any:
-        """The contexts of a batch as a pyarrow table."""
+        """The contexts of a batch as a pyarrow table; `query` is the position in the batch."""
         vectors: Any = batch.vectors
         dim = self._retriever.index.dim
         if batch.texts is not None:
@@ -187,7 +190,6 @@ class _Answers:
             hits,
             row_ranges=self._row_ranges(batch),
             with_text=self._with_text,
-            query_ids=batch.ids,
             **self._options,
         )
         if not self._is_text:

@@ -27,8 +27,14 @@ class Writer(Protocol):
     """What takes the contexts of one batch after the other."""
 
     def write(self, batch: Queries, contexts: Any) -> None:
-        """Write the contexts, a pyarrow table, of a batch."""
+        """Write the contexts of a batch, a pyarrow table."""
         ...
+
+
+def with_ids(contexts: Any, ids: list[Any]) -> Any:
+    """A table of contexts with the queries' ids where their positions stand."""
+    pyarrow = import_extra("pyarrow", "io")
+    return contexts.set_column(0, "query", pyarrow.array(ids).take(contexts["query"]))
 
 
 def open_writer(path: Path, suffix: str) -> AbstractContextManager[Writer]:
@@ -81,7 +87,10 @@ class _Parquet:
 
 
 class Screen:
-    """A list to read: every context with its place, its section and how its best hit begins."""
+    """A list to read: every context with its place, its section and how its first hit begins.
+
+    Takes tables whose column `query` is the position in the batch.
+    """
 
     def __init__(self, retriever: Retriever) -> None:
         self._retriever = retriever
@@ -89,7 +98,7 @@ class Screen:
         self._is_first = True
 
     def write(self, batch: Queries, contexts: Any) -> None:
-        by_query: dict[Any, list[dict[str, Any]]] = {}
+        by_query: dict[int, list[dict[str, Any]]] = {}
         for record in contexts.to_pylist():
             by_query.setdefault(record["query"], []).append(record)
         for i, query_id in enumerate(batch.ids):
@@ -98,9 +107,9 @@ class Screen:
             self._is_first = False
             title = f"query {query_id}" if batch.texts is None else batch.texts[i]
             self._console.print(Text(title, style="bold"))
-            for record in by_query.get(query_id, []):
+            for record in by_query.get(i, []):
                 self._print(record)
-            if query_id not in by_query:
+            if i not in by_query:
                 self._console.print("  no context")
 
     def _print(self, record: dict[str, Any]) -> None:

@@ -47,9 +47,10 @@ def _continuity_kernel(
         if row_scale_ptr is not None:
             row_scale = tl.load(row_scale_ptr + row, mask=is_pair, other=0)
             scale = power_of_two_below(row_scale)
-            rest = tl.load(row_scale_ptr + other, mask=is_pair, other=0) * (row_scale / scale)
-        row_ptr = embeddings_ptr + row * (row_stride * ROW_UNIT)
-        other_ptr = embeddings_ptr + other * (row_stride * ROW_UNIT)
+            other_scale = tl.load(row_scale_ptr + other, mask=is_pair, other=0)
+            rest = other_scale * tl.div_rn(row_scale, scale)
+        row_ptr = embeddings_ptr + row * row_stride * ROW_UNIT
+        other_ptr = embeddings_ptr + other * row_stride * ROW_UNIT
         totals = dots(row_ptr, 1, scale, is_pair, (other_ptr,), (is_pair,), DIM, LANES, UNROLL)
         cosines = tl.where(members == row, totals[1] * rest, cosines)
     cosines = tl.where(cosines > 1, 1.0, tl.where(cosines < -1, -1.0, cosines))

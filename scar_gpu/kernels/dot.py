@@ -67,16 +67,9 @@ def query_scale(query_ptr, stride, is_used, DIM: tl.constexpr, LANES: tl.constex
 
 @triton.jit
 def dots(
-    query_ptr,
-    stride,
-    scale,
-    is_used,
-    row_ptrs,
-    is_row,
-    DIM: tl.constexpr,
-    LANES: tl.constexpr,
-    UNROLL: tl.constexpr,
-):
+    query_ptr, stride, scale, is_used, row_ptrs, is_row,
+    DIM: tl.constexpr, LANES: tl.constexpr, UNROLL: tl.constexpr,
+):  # fmt: skip
     """(<q, q>, <q, row> for each of `row_ptrs`) where q is the query times `scale`.
 
     Rows whose `is_row` is False are not read and give 0.
@@ -101,26 +94,16 @@ def dots(
 
 @triton.jit
 def cosines(
-    query_ptr,
-    stride,
-    scale,
-    is_used,
-    embeddings_ptr,
-    row_stride,
-    row_scale_ptr,
-    rows,
-    is_row,
-    DIM: tl.constexpr,
-    LANES: tl.constexpr,
-    UNROLL: tl.constexpr,
-):
+    query_ptr, stride, scale, is_used, embeddings_ptr, row_stride, row_scale_ptr, rows, is_row,
+    ROW_UNIT: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, UNROLL: tl.constexpr,
+):  # fmt: skip
     """cos(q, e_row) for each of `rows`: dot product, times row_scale, times 1/|q|.
 
     A zero query has cosine 0 with every row, a NaN or infinite one has NaN.
     """
     row_ptrs = ()
     for i in tl.static_range(len(rows)):
-        row_ptrs += (embeddings_ptr + rows[i] * row_stride,)
+        row_ptrs += (embeddings_ptr + rows[i] * row_stride * ROW_UNIT,)
     totals = dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM, LANES, UNROLL)
     norm = tl.sqrt_rn(totals[0])
     inverse = tl.where(norm == 0, 0.0, tl.div_rn(1.0, norm))

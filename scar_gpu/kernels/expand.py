@@ -1,5 +1,7 @@
 """The union of a query's hits and their admitted neighbours, on the GPU."""
 
+from collections.abc import Sequence
+
 import torch
 import triton
 import triton.language as tl
@@ -100,7 +102,7 @@ def launch_expand(
 
 
 def expand_into(
-    results: tuple[Tensor, ...],
+    results: Sequence[Tensor],
     hits: Tensor,
     relevance: Tensor,
     scores: Tensor,
@@ -117,13 +119,11 @@ def expand_into(
     needs_scratch = document_order and not is_one_block
     batch = (hits, relevance.contiguous(), scores.contiguous(), mask.contiguous(), *results)
     with torch.cuda.device_of(hits):
-        for *inputs, ids, out_scores, anchors, lengths in passes(
-            batch, 1, 16 * width * needs_scratch
-        ):
-            columns = (ids, out_scores, anchors)
-            ranked = [torch.empty_like(t) for t in columns] if needs_scratch else columns
+        for part in passes(batch, scratch=16 * width * needs_scratch):
+            columns, lengths = part[4:7], part[7]
+            ranked = tuple(map(torch.empty_like, columns)) if needs_scratch else columns
             _expand_kernel[(lengths.shape[0],)](
-                *inputs, *ranked, lengths, hits.shape[1], *hits.stride(),
+                *part[:4], *ranked, lengths, hits.shape[1], *hits.stride(),
                 WINDOW=scores.shape[2] // 2, SORT=document_order and is_one_block, **config,
             )  # fmt: skip
             if needs_scratch:

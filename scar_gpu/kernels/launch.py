@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import triton
-from torch import Tensor
 from triton.backends.driver import DriverBase
 
 MAX_PROGRAMS = 2**31 - 1  # grid.x
@@ -22,9 +22,9 @@ def _warp_size(driver: DriverBase) -> int:
 
 
 def passes(
-    batch: tuple[Tensor | None, ...], programs: int = 1, scratch: int = 0
-) -> Iterator[tuple[Tensor, ...]]:
-    """The batched tensors cut along their first dimension, one tuple per pass.
+    batch: tuple[Any, ...], programs: int = 1, scratch: int = 0
+) -> Iterator[tuple[Any, ...]]:
+    """The batched tensors (or None) cut along their first dimension, one tuple per pass.
 
     A pass is all of the batch unless `programs` per query exceed the grid, or `scratch` bytes per
     query the memory an operation may take.

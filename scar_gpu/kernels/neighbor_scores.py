@@ -55,7 +55,7 @@ def _neighbor_scores_kernel(
     hit = tl.load(hits_ptr + query * hits_stride + rank * rank_stride).to(tl.int64)
     is_hit = (hit >= 0) & (hit < n_chunks)
     center = tl.where(is_hit, hit, 0)
-    query_ptr = queries_ptr + query * (query_stride * QUERY_UNIT)
+    query_ptr = queries_ptr + query * query_stride * QUERY_UNIT
     scale = query_scale(query_ptr, column_stride, is_hit, DIM, LANES)
     relevance = 0.0
     if given_ptr is not None:
@@ -80,8 +80,8 @@ def _neighbor_scores_kernel(
             rows += (center,)
             is_row += (is_hit & (step == 1),)
         cosine = cosines(
-            query_ptr, column_stride, scale, is_hit, embeddings_ptr, row_stride * ROW_UNIT,
-            row_scale_ptr, rows, is_row, DIM, LANES, UNROLL,
+            query_ptr, column_stride, scale, is_hit, embeddings_ptr, row_stride, row_scale_ptr,
+            rows, is_row, ROW_UNIT, DIM, LANES, UNROLL,
         )  # fmt: skip
         if given_ptr is None:
             relevance = tl.where(step == 1, cosine[2], relevance)

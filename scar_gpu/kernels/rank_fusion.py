@@ -168,7 +168,7 @@ def launch_rank_fusion(
     n_ranks = max(lengths) if contributions is None else contributions.shape[1]
     table, host = _device_table(
         n_lists, n_ranks, k, None if weights is None else tuple(weights),
-        None if contributions is None else contributions.numpy().tobytes(), like.device,
+        None if contributions is None else contributions.detach().numpy().tobytes(), like.device,
     )  # fmt: skip
     if sums_duplicates:
         integers.check_sums(host, lengths, ranks is not None)
@@ -186,12 +186,13 @@ def launch_rank_fusion(
         scratch = (36 + 16) * n_lists * max(lengths) + 4 * (n_lists + 1)
     with torch.cuda.device_of(like):
         for part in passes((*results, *rankings, *(ranks or ())), scratch=scratch):
-            lists = part[len(results) :]
-            lists = (lists[:n_lists], lists[n_lists:] if ranks is not None else lists[:n_lists])
+            ids, given = part[len(results) :][:n_lists], part[len(results) :][-n_lists:]
             if is_stacked:
-                lists = tuple((_stacked(some, host.used),) for some in lists)
-            _launch(lists, host.used, table, part[: len(results)], n_ranks, ranks is not None,
-                    sums_duplicates)  # fmt: skip
+                ids, given = (_stacked(ids, host.used),), (_stacked(given, host.used),)
+            _launch(
+                ids, given, host.used, table, part[: len(results)], n_ranks, ranks is not None,
+                sums_duplicates,
+            )  # fmt: skip
     return results
 
 
@@ -206,7 +207,8 @@ def _stacked(lists: tuple[Tensor, ...], used: list[bool]) -> Tensor:
 
 
 def _launch(
-    lists: tuple[tuple[Tensor, ...], ...],
+    lists: tuple[Tensor, ...],
+    given: tuple[Tensor, ...],
     used: list[bool],
     table: Tensor,
     results: tuple[Tensor, ...],
@@ -214,9 +216,9 @@ def _launch(
     has_ranks: bool,
     sums_duplicates: bool,
 ) -> None:
-    """Fuse all queries of `results`; a tensor of `lists` may be stacked."""
+    """Fuse all queries of `results`; `lists` and the ranks `given` may be stacked."""
     layouts = []
-    for ids, ranks, is_used in zip(*lists, used, strict=False):
+    for ids, ranks, is_used in zip(lists, given, used, strict=False):
         if ids.dim() == 3:
             layouts.append((ids.shape[0], ids.shape[2], *ids.stride(), *ranks.stride()))
         else:
@@ -231,7 +233,7 @@ def _launch(
     details = results[3:] or (None, None, None)
     config = default_config(n_entries, not (sums_duplicates or results[3:]), warp_size())
     _rank_fusion_kernel[(n_queries,)](
-        *lists, tuple(layouts), table, *scratch, *results[:3], *details,
+        lists, given, tuple(layouts), table, *scratch, *results[:3], *details,
         len(used), n_entries, n_ranks, width,
         HAS_RANKS=has_ranks, SUMS=sums_duplicates, **config,
     )  # fmt: skip

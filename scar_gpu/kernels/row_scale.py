@@ -29,7 +29,7 @@ def _row_scale_kernel(
     member = tl.arange(0, ROWS)
     squares = tl.zeros([ROWS], tl.float64)
     for i in tl.range(0, ROWS):
-        row_ptr = embeddings_ptr + (first_row + i) * (row_stride * ROW_UNIT)
+        row_ptr = embeddings_ptr + (first_row + i) * row_stride * ROW_UNIT
         is_row = first_row + i < n_chunks
         sums = tl.zeros([LANES], tl.float64)
         for first in tl.range(0, DIM, LANES * UNROLL):

@@ -30,8 +30,9 @@ def launch_scar_expand(
     results = empty_expansion(hits, width)
     # Judgements and the scratch of `expand` take at most 21 bytes per candidate.
     for part in passes((queries, hits, relevance, *results), scratch=21 * width):
-        judged = launch_neighbor_scores(
-            part[0], embeddings, continuity, part[1], lam, gamma, contiguous, row_scale, part[2]
+        asked, found, given, *into = part
+        known, scores, mask = launch_neighbor_scores(
+            asked, embeddings, continuity, found, lam, gamma, contiguous, row_scale, given
         )
-        expand_into(part[3:], part[1], *judged, document_order)
+        expand_into(into, found, known, scores, mask, document_order)
     return results

@@ -95,7 +95,7 @@ def launch_spans(ids: Tensor, doc_offsets: Tensor) -> tuple[Tensor, ...]:
     doc_offsets = doc_offsets.contiguous()
     with torch.cuda.device_of(ids):
         for part in passes((ids, *results), scratch=16 * width * needs_scratch):
-            bounds = [torch.empty_like(t) if needs_scratch else t for t in part[1:3]]
+            bounds = tuple(map(torch.empty_like, part[1:3])) if needs_scratch else part[1:3]
             _spans_kernel[(part[0].shape[0],)](
                 part[0], doc_offsets, *part[1:], *bounds, width,
                 doc_offsets.shape[0] - 1, search_steps(doc_offsets), *ids.stride(), **config,

@@ -82,7 +82,7 @@ def launch_window_expand(
     with torch.cuda.device_of(hits):
         for part in passes((hits, *results), scratch=16 * width * needs_scratch):
             columns, lengths = part[1:4], part[4]
-            ranked = [torch.empty_like(t) for t in columns] if needs_scratch else columns
+            ranked = tuple(map(torch.empty_like, columns)) if needs_scratch else columns
             _window_expand_kernel[(lengths.shape[0],)](
                 part[0], doc_offsets, *ranked, lengths, hits.shape[1],
                 doc_offsets.shape[0] - 1, search_steps(doc_offsets), *hits.stride(),

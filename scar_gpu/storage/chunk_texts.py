@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, overload
 
@@ -52,7 +53,7 @@ class StoredTexts(LazyTexts):
         groups = range(metadata.num_row_groups)
         rows = sums(np.array([metadata.row_group(g).num_rows for g in groups], dtype=np.int64))
         self._group_bytes = cuts[rows]
-        self._groups: OrderedDict[int, memoryview] = OrderedDict()
+        self._groups: OrderedDict[int, bytes] = OrderedDict()
         self._cached = 0
         self._lock = threading.Lock()
 
@@ -82,13 +83,22 @@ class StoredTexts(LazyTexts):
         """Read ranges, see `TextBytes`; each row group is decoded once, in order of the file."""
         parts = [b""] * len(begin)
         groups = self._group_of(begin)
-        inside = behind <= self._group_bytes[groups + 1]
-        for i in np.argsort(groups, kind="stable").tolist():
-            first, last = int(begin[i]), int(behind[i])
-            if inside[i]:
-                parts[i] = self._part(int(groups[i]), first, last)
-            else:
-                parts[i] = self._joined(first, last)
+        order = np.argsort(groups, kind="stable")
+        edges = np.flatnonzero(np.diff(groups[order], prepend=-1, append=-1)).tolist()
+        for edge, next_edge in pairwise(edges):
+            chosen = order[edge:next_edge]
+            group = int(groups[chosen[0]])
+            data, base = self._group(group), self._group_bytes[group]
+            ranges = zip(
+                chosen.tolist(),
+                (begin[chosen] - base).tolist(),
+                (behind[chosen] - base).tolist(),
+                strict=True,
+            )
+            for i, first, last in ranges:
+                # The few that go on into the next row group are read on their own.
+                inside = last <= len(data)
+                parts[i] = data[first:last] if inside else self._joined(begin[i], behind[i])
         return b"".join(parts), sums(behind - begin)
 
     def _group_of(self, positions: Any) -> Any:
@@ -112,23 +122,23 @@ class StoredTexts(LazyTexts):
         if begin >= behind:
             return b""
         base = int(self._group_bytes[group])
-        return bytes(self._group(group)[begin - base : behind - base])
+        return self._group(group)[begin - base : behind - base]
 
-    def _group(self, group: int) -> memoryview:
+    def _group(self, group: int) -> bytes:
         with self._lock:
             data = self._groups.get(group)
             if data is None:
                 data = self._decode(group)
                 self._groups[group] = data
-                self._cached += data.nbytes
+                self._cached += len(data)
                 while self._cached > _CACHE_BYTES and len(self._groups) > 1:
                     _, dropped = self._groups.popitem(last=False)
-                    self._cached -= dropped.nbytes
+                    self._cached -= len(dropped)
             else:
                 self._groups.move_to_end(group)
             return data
 
-    def _decode(self, group: int) -> memoryview:
+    def _decode(self, group: int) -> bytes:
         """The bytes of one row group: its strings already lie one behind the other."""
         column = self._file.read_row_group(group, columns=["text"])["text"].combine_chunks()
         size = int(self._group_bytes[group + 1] - self._group_bytes[group])
@@ -138,5 +148,5 @@ class StoredTexts(LazyTexts):
             got = int(bounds[-1] - bounds[0])
             refuse(self._path, f"hold {size} bytes of text in row group {group}", got)
         if not size:
-            return memoryview(b"")
-        return memoryview(data)[int(bounds[0]) : int(bounds[-1])]
+            return b""
+        return bytes(memoryview(data)[int(bounds[0]) : int(bounds[-1])])

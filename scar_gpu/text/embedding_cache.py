@@ -40,6 +40,7 @@ class CachedEmbedder:
         prefix: what the file's name begins with.
 
     Attributes:
+        embedder: as given.
         name, dim, content_hash: those of the embedder.
         path: the file.
 
@@ -52,7 +53,7 @@ class CachedEmbedder:
     """
 
     def __init__(self, embedder: Embedder, folder: Path, prefix: str = "vectors") -> None:
-        self._embedder = embedder
+        self.embedder = embedder
         # A passage prompt changes the vectors and leaves the model's hash.
         prompt = str(getattr(embedder, "passage_prompt", ""))
         key = hashlib.sha256(f"{embedder.content_hash}\n{prompt}".encode()).hexdigest()
@@ -82,7 +83,7 @@ class CachedEmbedder:
                 else:
                     vectors[i] = np.frombuffer(row[0], dtype="<f4")
         if missing:
-            new = self._embedder.encode([texts[i] for i in missing])
+            new = self.embedder.encode([texts[i] for i in missing])
             vectors[missing] = checked_vectors(new, len(missing), self)
             rows = [(keys[i], vectors[i].astype("<f4").tobytes()) for i in missing]
             with self._open() as store:
@@ -91,15 +92,15 @@ class CachedEmbedder:
 
     def encode_queries(self, texts: list[str]) -> np.ndarray:
         """Embed questions, by the embedder itself."""
-        return encode_queries(self._embedder, texts)
+        return encode_queries(self.embedder, texts)
 
     def count_truncated(self, texts: list[str]) -> int:
         """Count the passages that are longer than the embedder reads."""
-        return count_truncated(self._embedder, texts)
+        return count_truncated(self.embedder, texts)
 
     def count_truncated_queries(self, texts: list[str]) -> int:
         """Count the questions that are longer than the embedder reads."""
-        return count_truncated_queries(self._embedder, texts)
+        return count_truncated_queries(self.embedder, texts)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

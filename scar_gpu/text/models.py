@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scar_gpu.text.embedder import Embedder
+from scar_gpu.text.embedding_cache import CachedEmbedder
 from scar_gpu.text.model_files import DEFAULT_MODEL
 from scar_gpu.text.sentence_transformer import SentenceTransformerEmbedder
 
@@ -30,9 +31,9 @@ def load_embedder(
         model: a folder or a name for sentence-transformers, or `"package.module:factory"`,
             where `factory()` returns any object that fits `Embedder`; default:
             all-MiniLM-L6-v2.
-        device: see `SentenceTransformerEmbedder`; a factory takes none of this and the rest.
+        device: see `SentenceTransformerEmbedder`; nothing to a factory.
         batch_size: the same.
-        query_prompt: the same.
+        query_prompt: the same, but for a factory an error.
         passage_prompt: the same.
 
     Returns:
@@ -47,6 +48,9 @@ def load_embedder(
     """
     factory = _FACTORY.fullmatch(model or "")
     if factory is not None and not Path(model or "").is_dir():
+        if query_prompt or passage_prompt:
+            prompt = query_prompt or passage_prompt
+            raise ValueError(f"prompts must be left to {model} itself, got {prompt!r}")
         return _made_by(factory)
     if model is None or model == DEFAULT_MODEL:
         source = None
@@ -87,6 +91,8 @@ def _made_by(factory: re.Match[str]) -> Embedder:
 
 def embedder_record(embedder: Embedder) -> dict[str, Any]:
     """What an index remembers of the model that made it, as JSON can hold it."""
+    if isinstance(embedder, CachedEmbedder):
+        embedder = embedder.embedder
     record: dict[str, Any] = {
         "name": embedder.name,
         "dim": embedder.dim,

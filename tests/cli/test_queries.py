@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scar_gpu.cli.given_hits import GivenHits
+from scar_gpu.cli.matrices import npy_blocks
 from scar_gpu.cli.queries import Columns, Queries, query_file, read_queries
 
 
@@ -84,6 +85,10 @@ def test_an_empty_line_between_queries_has_its_number(tmp_path: Path) -> None:
          ", got 'query'"),
         ('{"query": 3}', "line 2 must hold the query as text, got int"),
         ('{"query": " "}', "line 2 must hold a query, got ' ', which is empty"),
+        ('{"query": "a\\ud800"}', r"line 2 must be valid Unicode, got '\\ud800' at offset 1"),
+        ('{"query": "a", "id": null}', "line 2 must hold the query's id, .* got NoneType"),
+        ('{"query": "a", "id": 1e999}', "line 2 must hold the query's id, .* got float"),
+        ('{"query": "a", "id": 9223372036854775808}', "line 2 must hold a query's id of 64 bits"),
     ],
 )  # fmt: skip
 def test_broken_lines(tmp_path: Path, line: str, message: str) -> None:
@@ -164,6 +169,31 @@ def test_matrices(tmp_path: Path) -> None:
     np.save(path, np.array([{"a": 1}]), allow_pickle=True)
     with pytest.raises(ValueError, match=r"must be a whole \.npy file of numbers"):
         read(path)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_matrix_is_not_kept_in_memory(tmp_path: Path, order: str) -> None:
+    path = tmp_path / "m.npy"
+    matrix = np.asarray(np.random.default_rng(0).standard_normal((5000, 256)), order=order)
+    np.save(path, matrix)
+    blocks = []
+    mapped = []
+    for block in npy_blocks(path, 512):
+        blocks.append(np.array(block))
+        smaps = Path("/proc/self/smaps").read_text().split(str(path))[1:]
+        mapped.append(sum(int(part.split("Rss:")[1].split()[0]) for part in smaps))
+    assert np.array_equal(np.concatenate(blocks), matrix)
+    if order == "C":
+        # Kilobytes of the file in this process's memory: a block and a page or two more.
+        assert max(mapped) <= 512 * 256 * 8 / 1024 + 200 < path.stat().st_size / 1024 / 5
+
+
+def test_matrices_without_rows(tmp_path: Path) -> None:
+    np.save(tmp_path / "none.npy", np.empty((0, 4), np.float32))
+    assert read(tmp_path / "none.npy") == []
+    np.save(tmp_path / "one.npy", np.float32(1))
+    with pytest.raises(ValueError, match=r"one\.npy must hold rows, got one number"):
+        read(tmp_path / "one.npy")
 
 
 # Hits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -171,6 +172,29 @@ def test_ids_of_queries_and_their_documents(
     assert "must be a column of a query file" in refused(
         "retrieve", index, "why", *MODEL, "--within-document", "in"
     )
+
+
+def test_ids_may_be_numbers_or_repeat(
+    index: Path, tmp_path: Path, succeed: Run, refused: Refused
+) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text(
+        "".join(json.dumps({"id": i, "query": q}) + "\n" for i, q in ((7, "fruit"), (7, "river")))
+    )
+    output = tmp_path / "out.parquet"
+    result = succeed("retrieve", index, path, "-o", output, *MODEL, "--k", 1)
+    assert [record["query"] for record in records_of(output)] == [7, 7]
+    assert "no context" not in result.stderr
+    shown = succeed("retrieve", index, path, *MODEL, "--k", 1).stdout
+    assert re.findall("^(?:fruit|river)$|fruit.md|water.txt", shown, re.MULTILINE) == [
+        "fruit", "fruit.md", "river", "water.txt",
+    ]  # fmt: skip
+    with path.open("a") as file:
+        file.write('{"id": "seven", "query": "water"}\n')
+    options = ("--batch-size", 2, "--overwrite", *MODEL)
+    message = refused("retrieve", index, path, "-o", output, *options)
+    assert "query ids must all be whole numbers, as the first are, or all text" in message
+    assert [record["query"] for record in records_of(output)] == [7, 7]
 
 
 def test_an_index_of_vectors_alone(tmp_path: Path, succeed: Run, refused: Refused) -> None:

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from scar_gpu.text import CachedEmbedder, Embedder, SentenceTransformerEmbedder
-from scar_gpu.text.embedder import count_truncated, encode_queries, encode_unique
+from scar_gpu.text.embedder import (
+    count_truncated,
+    count_truncated_queries,
+    encode_queries,
+    encode_unique,
+)
 from scar_gpu.text.embedding_cache import default_cache_folder
 from scar_gpu.text.extras import import_extra
 from scar_gpu.text.model_files import DEFAULT_MODEL_SHA256, default_model_folder, weights_hash
@@ -112,6 +117,8 @@ def test_prompts_are_put_before_the_texts(
     assert prompted.content_hash == default_model.content_hash == DEFAULT_MODEL_SHA256
     # The prompt takes two tokens of the 256, the marks of both ends two more.
     assert [prompted.count_truncated(["word " * n]) for n in (252, 253)] == [0, 1]
+    assert [prompted.count_truncated_queries(["word " * n]) for n in (252, 253)] == [0, 1]
+    assert [default_model.count_truncated_queries(["word " * n]) for n in (254, 255)] == [0, 1]
     assert prompted.name == str(default_model_folder())
     assert capfd.readouterr() == ("", "")
 
@@ -223,7 +230,30 @@ def test_a_store_passes_questions_and_counts_on(tmp_path: Path) -> None:
     store = CachedEmbedder(Limited(), tmp_path)
     assert np.array_equal(store.encode_queries(["a"]), -WordEmbedder().encode(["a"]))
     assert store.count_truncated(["long", "abc"]) == 1
+    assert store.count_truncated_queries(["long", "longer", "abc"]) == 2
     assert (store.name, store.dim, store.content_hash) == ("words", 32, WordEmbedder.content_hash)
+
+
+def test_a_new_store_is_an_embedder_like_any_other(embedder: WordEmbedder, tmp_path: Path) -> None:
+    store = CachedEmbedder(embedder, tmp_path, "work")
+    # "embedder or default" must not replace it because it is still empty.
+    assert bool(store)
+    assert isinstance(store, Embedder)
+    assert store.count() == 0
+    store.encode(["a", "b", "a"])
+    assert store.count() == 2
+    assert store.path.name.startswith("work-")
+    assert count_truncated_queries(store, ["long"]) == 0
+
+
+def test_a_store_that_cannot_be_written_names_its_file(
+    embedder: WordEmbedder, tmp_path: Path
+) -> None:
+    path = CachedEmbedder(embedder, tmp_path).path
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(OSError, match=r"vectors-.* must be a file to keep vectors in, got"):
+        CachedEmbedder(embedder, tmp_path)
 
 
 def test_a_broken_store_names_its_file(embedder: WordEmbedder, tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""search on the CPU: a matrix product only filters, so nothing about it may show in a result."""
+
+import pytest
+import torch
+
+from tests.backends import only_on
+from tests.closeness import assert_same_bits
+
+ROWS, DIM = 3000, 40
+
+
+def near_duplicates(seed: int = 0) -> torch.Tensor:
+    """Rows in families that differ in their last bits, so that rounding decides the order."""
+    generator = torch.Generator().manual_seed(seed)
+    families = torch.randn(30, DIM, generator=generator)
+    rows = families[torch.randint(30, (ROWS,), generator=generator)]
+    return rows * (1 + 1e-6 * torch.randn(ROWS, DIM, generator=generator))
+
+
+def queries(count: int) -> torch.Tensor:
+    return torch.randn(count, DIM, generator=torch.Generator().manual_seed(1))
+
+
+@only_on("cpu")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("k", [1, 10, 700])
+def test_a_batch_that_pays_for_a_product_gives_the_bits_of_single_queries(k, dtype, threads):
+    import scar_gpu
+
+    rows = near_duplicates().to(dtype)
+    scale = scar_gpu.row_scale(rows)
+    asked = queries(130)
+    single = [scar_gpu.search(query[None], rows, k, row_scale=scale) for query in asked]
+    for count in (1, 2):
+        threads(count)
+        for batch in (9, 130):
+            found = scar_gpu.search(asked[:batch], rows, k, row_scale=scale)
+            alone = scar_gpu.Hits(
+                *(torch.cat(parts) for parts in zip(*single[:batch], strict=True))
+            )
+            assert_same_bits(found, alone)
+
+
+@only_on("cpu")
+@pytest.mark.parametrize("rows", [1, 9, 255, 4097, 40_000])
+def test_the_number_of_rows_and_of_tiles_does_not_show(rows):
+    import scar_gpu
+
+    matrix = torch.randn(rows, 8, generator=torch.Generator().manual_seed(rows))
+    asked = torch.randn(300, 8, generator=torch.Generator().manual_seed(2))
+    scale = scar_gpu.row_scale(matrix)
+    together = scar_gpu.search(asked, matrix, 12, row_scale=scale)
+    for first in range(0, 300, 8):  # eight at a time are streamed, not multiplied
+        part = scar_gpu.search(asked[first : first + 8], matrix, 12, row_scale=scale)
+        assert torch.equal(part.ids, together.ids[first : first + 8])
+        assert torch.equal(part.scores, together.scores[first : first + 8])
+
+
+@only_on("cpu")
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_a_lowered_matmul_precision_changes_nothing(precision):
+    import scar_gpu
+
+    rows = near_duplicates().repeat(3, 1)
+    scale = scar_gpu.row_scale(rows)
+    asked = queries(64)
+    expected = scar_gpu.search(asked, rows, 10, row_scale=scale)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        found = scar_gpu.search(asked, rows, 10, row_scale=scale)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert torch.equal(found.ids, expected.ids)
+    assert torch.equal(found.scores, expected.scores)
+
+
+@only_on("cpu")
+def test_wide_ranges_are_respected_by_the_product_too():
+    import scar_gpu
+
+    rows = near_duplicates()
+    scale = scar_gpu.row_scale(rows)
+    asked = queries(50)
+    ranges = torch.stack([torch.arange(50) * 10, ROWS - torch.arange(50) * 7], 1)
+    found = scar_gpu.search(asked, rows, 20, row_scale=scale, row_ranges=ranges)
+    for b, (begin, end) in enumerate(ranges.tolist()):
+        own = scar_gpu.search(asked[b : b + 1], rows[begin:end], 20, row_scale=scale[begin:end])
+        assert torch.equal(found.ids[b], own.ids[0] + begin)
+        assert torch.equal(found.scores[b], own.scores[0])
+
+
+@only_on("cpu")
+def test_odd_queries_among_many():
+    import scar_gpu
+
+    rows = near_duplicates()
+    rows[5] = torch.nan
+    scale = torch.ones(ROWS) / 6
+    asked = queries(40)
+    asked[3], asked[4, 0], asked[5, 1] = 0, torch.nan, torch.inf
+    found = scar_gpu.search(asked, rows, 6, row_scale=scale)
+    assert found.ids[3].tolist() == [0, 1, 2, 3, 4, 6]
+    assert (found.ids[4:6] == -1).all()
+    assert (found.scores[4:6] == -torch.inf).all()
+    assert not (found.ids == 5).any()
+    other = torch.tensor([b for b in range(40) if b not in (3, 4, 5)])
+    alone = torch.cat([scar_gpu.search(asked[b : b + 1], rows, 6, row_scale=scale).ids
+                       for b in other.tolist()])  # fmt: skip
+    assert torch.equal(found.ids[other], alone)
