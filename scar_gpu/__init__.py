@@ -30,7 +30,7 @@ from scar_gpu.api import (
     spans,
     window_expand,
 )
-from scar_gpu.faiss_search import faiss_search
+from scar_gpu.faiss_index import faiss_search
 from scar_gpu.index import ChunkIndex
 from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, Spans
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from scar_gpu import api, checks
-from scar_gpu.faiss_search import to_faiss
+from scar_gpu.faiss_index import to_faiss
 from scar_gpu.types import Expansion, Hits, NeighborScores, Spans
 
 # Rows looked at together when a scale says that something is wrong with them.
@@ -231,7 +231,7 @@ class ChunkIndex:
         )
 
     def to_faiss(self, description: str = "Flat", *, inner_product: bool = True) -> Any:
-        """Build a FAISS index of the unit rows: `scar_gpu.faiss_search.to_faiss` on this index."""
+        """Build a FAISS index of the unit rows: `scar_gpu.faiss_index.to_faiss` on this index."""
         return to_faiss(self.embeddings, self.row_scale, description, inner_product=inner_product)
 
     def _table(self, window: int | None) -> Tensor:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from types import FrameType
-from typing import NoReturn
+
+from scar_gpu.cli.signals import handle_signals
 
 
 def main() -> None:
     """Run the command line; the exit code is 0, 2 for bad input, 130 after Ctrl-C."""
-    # The default would end the process with its temporary files in place.
-    signal.signal(signal.SIGTERM, _stop)
+    handle_signals()
     try:
         from scar_gpu.cli.app import app
     except ModuleNotFoundError as error:
@@ -25,8 +23,3 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     app()
-
-
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    """End as by an exception, so that every `finally` runs."""
-    sys.exit(128 + number)

@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from scar_gpu.cli.signals import check_interrupted
+
 # Where nobody watches, a log line now and then is enough.
 _SECONDS_BETWEEN_LINES = 30.0
 
@@ -24,7 +26,8 @@ def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
     """Show how far a long step is: a bar on a terminal, else a line every half minute.
 
     Yields:
-        A function of (done, total); total is None where it is not known.
+        A function of (done, total); total is None where it is not known. It raises
+        KeyboardInterrupt if Ctrl-C was pressed and lost on the way.
     """
     stderr = Console(stderr=True)
     if stderr.is_terminal:
@@ -36,12 +39,18 @@ def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
         )
         with Progress(*columns, console=stderr, transient=True) as bars:
             bar = bars.add_task(what, total=None)
-            yield lambda done, total: bars.update(bar, completed=done, total=total)
+
+            def move(done: int, total: int | None) -> None:
+                check_interrupted()
+                bars.update(bar, completed=done, total=total)
+
+            yield move
         return
     last = time.monotonic()
 
     def show(done: int, total: int | None) -> None:
         nonlocal last
+        check_interrupted()
         if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
             last = time.monotonic()
             note(f"{what}: {done:,}" + ("" if total is None else f" of {total:,}"))

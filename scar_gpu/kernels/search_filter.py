@@ -22,13 +22,19 @@ def product_error(dim: int) -> float:
 def default_config(n_queries: int, dtype: torch.dtype, warp_size: int) -> dict[str, int]:
     """Tiles of the product: tensor cores for half precision, fused multiply-adds for float32."""
     if dtype == torch.float32:
-        blocks = {"BLOCK_Q": 64, "BLOCK_N": 64, "BLOCK_D": 32, "num_warps": 4}
+        blocks = {"BLOCK_Q": 64, "BLOCK_N": 64, "num_warps": 4}
     elif n_queries <= 64:  # reading the rows is what costs
-        blocks = {"BLOCK_Q": 64, "BLOCK_N": 128, "BLOCK_D": 64, "num_warps": 4}
+        blocks = {"BLOCK_Q": 64, "BLOCK_N": 128, "num_warps": 4}
     else:
-        blocks = {"BLOCK_Q": 128, "BLOCK_N": 128, "BLOCK_D": 64, "num_warps": 8}
+        blocks = {"BLOCK_Q": 128, "BLOCK_N": 128, "num_warps": 8}
     # 64 KiB of shared memory on CDNA hold two tiles in flight, not three.
-    return blocks | {"num_stages": 3 if warp_size == 32 else 2}
+    stages = 3 if warp_size == 32 else 2
+    return blocks | {"BLOCK_D": tile_columns(dtype), "num_stages": stages}
+
+
+def tile_columns(dtype: torch.dtype) -> int:
+    """Columns of a tile: 128 bytes of a row."""
+    return 128 // dtype.itemsize
 
 
 def query_parts(queries: torch.dtype, embeddings: torch.dtype) -> int:
@@ -38,6 +44,16 @@ def query_parts(queries: torch.dtype, embeddings: torch.dtype) -> int:
     of float16 let a few through, which is cheaper.
     """
     return 2 if embeddings == torch.bfloat16 and queries != torch.bfloat16 else 1
+
+
+def query_bytes(dim: int, queries: torch.dtype, embeddings: torch.dtype) -> int:
+    """Bytes of a prepared query."""
+    return query_parts(queries, embeddings) * padded(dim, embeddings) * embeddings.itemsize
+
+
+def padded(dim: int, dtype: torch.dtype) -> int:
+    """Entries of one part of a prepared query: whole tiles."""
+    return triton.cdiv(dim, tile_columns(dtype)) * tile_columns(dtype)
 
 
 @triton.jit(do_not_specialize=["query_stride", "column_stride"])
@@ -114,12 +130,15 @@ def _filter_kernel(
         requested  N * R for every BLOCK_Q queries, and the queries for every BLOCK_N rows
     """
     n_tiles = tl.cdiv(n_queries, BLOCK_Q)
-    query = ((tl.program_id(0) % n_tiles) * BLOCK_Q + tl.arange(0, BLOCK_Q)).to(tl.int64)
-    rows = (tl.program_id(0) // n_tiles).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    query = (tl.program_id(0) % n_tiles).to(tl.int64) * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    first_row = (tl.program_id(0) // n_tiles).to(tl.int64) * BLOCK_N
+    members = tl.arange(0, BLOCK_N)
     columns = tl.arange(0, BLOCK_D)
-    # Beyond the end the last row is read again: fewer registers than a mask.
-    near = tl.minimum(rows, n_chunks - 1)
-    row_ptrs = embeddings_ptr + (near * row_stride * ROW_UNIT)[:, None] + columns[None, :]
+    # Beyond the end the last row is read again: fewer registers than a mask. Numbers of 32 bits
+    # within the tile are fewer registers, too.
+    near = tl.minimum(members, tl.minimum(n_chunks - 1 - first_row, BLOCK_N).to(tl.int32))
+    row_ptrs = embeddings_ptr + first_row * row_stride * ROW_UNIT
+    row_ptrs += (near.to(tl.int64) * row_stride * ROW_UNIT)[:, None] + columns[None, :]
     query_ptrs = tl.minimum(query, n_queries - 1) * (PARTS * SIZE)
     query_ptrs = prepared_ptr + query_ptrs[:, None] + columns[None, :]
     products = tl.zeros([BLOCK_Q, BLOCK_N], tl.float32)
@@ -136,27 +155,21 @@ def _filter_kernel(
                 queries = queries.to(tl.float32)
             products = tl.dot(queries, tile.T, products, input_precision="ieee")
 
-    is_sound = rows < n_chunks
     if row_scale_ptr is not None:
-        scale = tl.load(row_scale_ptr + near)
-        products = products * scale[None, :]
-        is_sound = is_sound & (scale < 2.0**80)
-    is_sound = is_sound[None, :] & (tl.abs(products) < float("inf"))
-    products = tl.where(is_sound, products, float("inf"))
+        is_row = members < n_chunks - first_row
+        scale = tl.load(row_scale_ptr + first_row + members, mask=is_row, other=0)
+        products = products * tl.where(scale < 2.0**80, scale, float("inf"))[None, :]
+    products = tl.where(tl.abs(products) < float("inf"), products, float("inf"))
     is_query = query < n_queries
     begin, end = row_range(row_ranges_ptr, query, is_query, n_chunks)
-    is_inside = (rows[None, :] >= begin[:, None]) & (rows[None, :] < end[:, None])
+    begin = tl.minimum(tl.maximum(begin - first_row, 0), BLOCK_N).to(tl.int32)
+    end = tl.minimum(tl.maximum(end - first_row, 0), BLOCK_N).to(tl.int32)
+    is_inside = (members[None, :] >= begin[:, None]) & (members[None, :] < end[:, None])
     products = tl.where(is_inside, products, -float("inf"))
     maxima = tl.max(tl.reshape(products, [BLOCK_Q, BLOCK_N // GROUP, GROUP]), axis=2)
-    groups = (tl.program_id(0) // n_tiles).to(tl.int64) * (BLOCK_N // GROUP)
-    groups += tl.arange(0, BLOCK_N // GROUP)
+    groups = first_row // GROUP + tl.arange(0, BLOCK_N // GROUP)
     out_ptrs = maxima_ptr + (query * n_groups)[:, None] + groups[None, :]
     tl.store(out_ptrs, maxima, mask=is_query[:, None] & (groups < n_groups)[None, :])
-
-
-def padded_size(dim: int, block: int) -> int:
-    """Entries of one part of a prepared query."""
-    return triton.cdiv(dim, block) * block
 
 
 def launch_filter(
@@ -172,7 +185,7 @@ def launch_filter(
     n_groups = triton.cdiv(n_chunks, group)
     config = default_config(n_queries, dtype, warp_size())
     parts = query_parts(queries.dtype, dtype)
-    size = padded_size(dim, config["BLOCK_D"])
+    size = padded(dim, dtype)
     prepared = queries.new_empty((n_queries, parts, size), dtype=dtype)
     maxima = queries.new_empty((n_queries, n_groups), dtype=torch.float32)
     units, margins = (queries.new_empty(n_queries, dtype=torch.float32) for _ in range(2))

@@ -1,15 +1,22 @@
-"""Tables of contexts as JSON lines."""
+"""Tables of contexts as JSON lines.
+
+The texts are UTF-8 already and stay so: escaping bytes takes a tenth of the time that
+`json.dumps` takes for the same strings.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-# The encoder's own C function for one string; json.dumps spends as long on its arguments again.
-_string: Callable[[str], str] = json.encoder.encode_basestring
+from scar_gpu.text.extras import import_extra
+
+_SHORT = {0x08: b"\\b", 0x09: b"\\t", 0x0A: b"\\n", 0x0C: b"\\f", 0x0D: b"\\r"}
+_ESCAPES = {code: _SHORT.get(code, b"\\u%04x" % code) for code in range(0x20)}
+_HARMLESS = bytes(range(0x20, 0x100))
 _NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "halffloat",
             "float", "double")  # fmt: skip
 
@@ -28,39 +35,54 @@ def json_lines(table: Any) -> bytes:
         >>> json_lines(pyarrow.table({"query": [0], "text": ["a\nb"], "hits": [[3, 5]]}))
         b'{"query": 0, "text": "a\\nb", "hits": [3, 5]}\n'
     """
-    names = table.column_names
-    columns = [_encoded(table[name].combine_chunks()) for name in names]
-    fields = ", ".join(_string(name).replace("%", "%%") + ": %s" for name in names)
-    pattern = f"{{{fields}}}"
-    lines = [pattern % values for values in zip(*columns, strict=True)]
-    return ("\n".join(lines) + "\n").encode() if lines else b""
+    names = [_dumped(name).replace(b"%", b"%%") for name in table.column_names]
+    columns = [_encoded(table[name].combine_chunks()) for name in table.column_names]
+    pattern = b"{%b}\n" % b", ".join(name + b": %b" for name in names)
+    return b"".join([pattern % values for values in zip(*columns, strict=True)])
 
 
-def _encoded(array: Any) -> list[Any]:
-    """A column as what `%s` turns into JSON."""
+def _encoded(array: Any) -> list[bytes]:
+    """A column's values as JSON."""
     kind = str(array.type)
+    if array.null_count:
+        return list(map(_dumped, array.to_pylist()))
+    if kind in ("string", "large_string"):
+        return _strings(array)
+    if kind in _NUMBERS:
+        numbers = array.to_numpy(zero_copy_only=False)
+        spelled = [b"%a" % value for value in numbers.tolist()]
+        for i in np.flatnonzero(~np.isfinite(numbers)).tolist():
+            spelled[i] = b"null"
+        return spelled
     if "list" in kind:
         return _lists(array)
-    if array.null_count or kind not in _NUMBERS:
-        values = array.to_pylist()
-        if "string" in kind and not array.null_count:
-            return list(map(_string, values))
-        return [json.dumps(value, ensure_ascii=False) for value in values]
-    numbers = array.to_numpy(zero_copy_only=False)
-    finite = np.isfinite(numbers)
-    if finite.all():
-        return list(numbers.tolist())
-    chosen = zip(numbers.tolist(), finite.tolist(), strict=True)
-    return [value if is_finite else "null" for value, is_finite in chosen]
+    return list(map(_dumped, array.to_pylist()))
 
 
-def _lists(array: Any) -> list[str]:
+def _dumped(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _strings(array: Any) -> list[bytes]:
+    """Strings cut from the column's own bytes; only what occurs in any of them is escaped."""
+    pa = import_extra("pyarrow", "io")
+    if not len(array):
+        return []
+    array = array.cast(pa.large_string())
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64)[array.offset :][: len(array) + 1].tolist()
+    text = memoryview(data or b"")[bounds[0] : bounds[-1]].tobytes()
+    values = [text[begin - bounds[0] : end - bounds[0]] for begin, end in pairwise(bounds)]
+    escapes = {b"\\": b"\\\\", b'"': b'\\"'}  # backslashes first: the others bring new ones
+    escapes |= {bytes([code]): _ESCAPES[code] for code in set(text.translate(None, _HARMLESS))}
+    for character, escape in escapes.items():
+        if character in text:
+            values = [value.replace(character, escape) for value in values]
+    return [b'"%b"' % value for value in values]
+
+
+def _lists(array: Any) -> list[bytes]:
     """Lists: their elements once, then joined by list."""
-    if array.null_count:
-        return [json.dumps(value, ensure_ascii=False) for value in array.to_pylist()]
-    elements = list(map(str, _encoded(array.flatten())))
-    bounds = array.value_lengths().to_numpy().cumsum().tolist()
-    begins = [0, *bounds][:-1]
-    return [
-        f"[{', '.join(elements[begin:end])}]" for begin, end in zip(begins, bounds, strict=True)
-    ]
+    elements = _encoded(array.flatten())
+    bounds = [0, *array.value_lengths().to_numpy().cumsum().tolist()]
+    return [b"[%b]" % b", ".join(elements[begin:end]) for begin, end in pairwise(bounds)]

@@ -6,18 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scar_gpu.cli.messages import progress
+from scar_gpu.cli.signals import handle_signals
 from tests.text.word_embedder import WordEmbedder
 
 ROOT = Path(__file__).parents[2]
 
 
 class Slow(WordEmbedder):
-    """Answers the first batch at once and then takes a minute."""
+    """Answers the first batch at once and then takes its time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +28,7 @@ class Slow(WordEmbedder):
 
     def encode(self, texts: list[str]) -> np.ndarray:
         if not self.is_first:
-            time.sleep(60)
+            time.sleep(15)
         self.is_first = False
         return super().encode(texts)
 
@@ -44,12 +47,39 @@ def test_a_signal_leaves_no_half_written_file(
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".out.jsonl.*.partial")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.Signals[name])
-    _, errors = process.communicate(timeout=50)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob(".out.jsonl.*.partial")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.Signals[name])
+        _, errors = process.communicate(timeout=50)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == code
     assert "Traceback" not in errors
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "index", "q.txt"]
+
+
+def test_an_interrupt_that_a_library_swallows_still_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("scar_gpu.cli.signals._interrupted", False)
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        handle_signals()
+        with progress("waiting") as show:
+            show(1, None)
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                show(2, None)
+        # Where Ctrl-C is ignored, as behind nohup, it stays so.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        handle_signals()
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])

@@ -189,6 +189,15 @@ def test_json_lines_of_everything_that_needs_care():
     assert b"Infinity" not in lines
 
 
+def test_json_lines_escape_every_character_that_json_escapes():
+    values = [f"{chr(code)}é{chr(code)}" for code in range(0x300)] + ['\\"\\n"', ""]
+    for kind in (pyarrow.string(), pyarrow.large_string()):
+        table = pyarrow.table({"text": pyarrow.array(values, kind)})
+        for part in (table, table.slice(7), table.slice(30, 5), table.slice(0, 0)):
+            expected = [json.dumps(row, ensure_ascii=False) for row in part.to_pylist()]
+            assert json_lines(part).decode().split("\n") == [*expected, ""]
+
+
 def test_a_query_that_is_not_a_number_keeps_its_hits(retrievers):
     retriever = retrievers["memory"]
     vectors = torch.full((1, 16), float("nan"))

@@ -8,6 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from scar_gpu.text import Document, read_documents
+from scar_gpu.text.documents import read_rows
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -119,6 +120,40 @@ def test_sources_that_give_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "a.docx", "x")
     with pytest.raises(ValueError, match=r"source must be a folder or one of \.txt, .*a\.docx"):
         read_documents(path)
+
+
+def test_files_that_are_not_text_may_be_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "fine")
+    write(tmp_path / "b.txt", b"\xff")
+    write(tmp_path / "c.jsonl", b'{"text": "\xff"}')
+    bad: list[tuple[str, str]] = []
+    documents = read_documents(
+        tmp_path, on_bad=lambda path, error: bad.append((path.name, str(error)))
+    )
+    assert [document.id for document in documents] == ["a.txt"]
+    assert [name for name, _ in bad] == ["b.txt", "c.jsonl"]
+    assert all(f"{name} must be UTF-8 text, got byte 0xff" in error for name, error in bad)
+    # What is text and wrong is not left out.
+    write(tmp_path / "c.jsonl", "{")
+    with pytest.raises(ValueError, match=r"c\.jsonl line 1 must be JSON"):
+        read_documents(tmp_path, on_bad=lambda path, error: None)
+
+
+def test_the_files_of_an_index_are_no_documents(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "fine")
+    for name in ("manifest.json", "tensors.safetensors", "chunks.parquet", "note.txt"):
+        write(tmp_path / "index" / name, "x")
+    assert [document.id for document in read_documents(tmp_path)] == ["a.txt"]
+    (tmp_path / "index" / "manifest.json").unlink()
+    with pytest.raises(ValueError, match="must be a Parquet file"):
+        read_documents(tmp_path)
+
+
+def test_rows_may_repeat_a_document(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.jsonl", '{"doc": "a", "text": "1"}\n{"doc": "a", "text": "2"}')
+    assert list(read_rows(path, "doc", "text")) == [(1, "a", "1"), (2, "a", "2")]
+    with pytest.raises(ValueError, match=r"source must be one of \.jsonl, \.parquet, got"):
+        list(read_rows(tmp_path / "c.txt", None, "text"))
 
 
 def test_two_documents_of_one_id(tmp_path: Path) -> None:

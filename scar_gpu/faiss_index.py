@@ -99,7 +99,7 @@ def to_faiss(
 
     Example:
         >>> import torch, scar_gpu
-        >>> from scar_gpu.faiss_search import to_faiss
+        >>> from scar_gpu.faiss_index import to_faiss
         >>> rows = torch.tensor([[3.0, 4.0], [0.0, 2.0]])
         >>> to_faiss(rows, scar_gpu.row_scale(rows)).ntotal
         2
