@@ -27,7 +27,7 @@ def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
 
     Yields:
         A function of (done, total); total is None where it is not known. It raises
-        KeyboardInterrupt if Ctrl-C was pressed and lost on the way.
+        what a signal raised if that was lost on the way.
     """
     stderr = Console(stderr=True)
     if stderr.is_terminal:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import signal
-import sys
 from types import FrameType
 from typing import NoReturn
 
-_interrupted = False
+_raised: BaseException | None = None
 
 
 def handle_signals() -> None:
-    """Let both signals raise, and remember Ctrl-C for `check_interrupted`."""
+    """Let both signals raise, and remember what they raised for `check_interrupted`."""
     # The default of SIGTERM would end the process with its temporary files in place.
     signal.signal(signal.SIGTERM, _stop)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -19,20 +18,24 @@ def handle_signals() -> None:
 
 
 def check_interrupted() -> None:
-    """Raise KeyboardInterrupt if Ctrl-C was pressed and something has swallowed that.
+    """Raise what a signal has raised, if something has swallowed that.
 
     A library that tries an import from C drops whatever the import raises: pyarrow does when it
     looks for pandas.
     """
-    if _interrupted:
-        raise KeyboardInterrupt
+    if _raised is not None:
+        raise _raised
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    global _interrupted
-    _interrupted = True
-    raise KeyboardInterrupt
+    _raise(KeyboardInterrupt())
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    sys.exit(128 + number)
+    _raise(SystemExit(128 + number))
+
+
+def _raise(error: BaseException) -> NoReturn:
+    global _raised
+    _raised = error
+    raise error

@@ -11,8 +11,11 @@ from typer.testing import CliRunner, Result
 from scar_gpu.cli.app import app
 
 WORDS = "tests.text.word_embedder:WordEmbedder"
+MODEL = ("--model", WORDS)
+QUESTIONS = ["red fruit of apple tree number 3", "cold river water 5", "fruit", "river 0 blue"]
 
 Run = Callable[..., Result]
+Refused = Callable[..., str]
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def succeed(run: Run) -> Run:
 
 
 @pytest.fixture
-def refused(run: Run) -> Callable[..., str]:
+def refused(run: Run) -> Refused:
     """Run a command that must fail with one sentence; the sentence."""
 
     def invoke(*arguments: object) -> str:
@@ -70,4 +73,11 @@ def index(corpus: Path, tmp_path: Path, succeed: Run) -> Path:
     """An index of the corpus."""
     path = tmp_path / "index"
     succeed("build", corpus, "-o", path, "--model", WORDS, "--chunk-size", 60, "--overlap", 0)
+    return path
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    path = tmp_path / "q.txt"
+    path.write_text("\n".join(QUESTIONS) + "\n")
     return path

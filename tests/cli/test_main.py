@@ -62,19 +62,22 @@ def test_a_signal_leaves_no_half_written_file(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "index", "q.txt"]
 
 
-def test_an_interrupt_that_a_library_swallows_still_ends_the_command(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_a_signal_that_a_library_swallows_still_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, error: type[BaseException]
 ) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("scar_gpu.cli.signals._interrupted", False)
+    monkeypatch.setattr("scar_gpu.cli.signals._raised", None)
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         handle_signals()
         with progress("waiting") as show:
             show(1, None)
-            with suppress(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
-            with pytest.raises(KeyboardInterrupt):
+            with suppress(error):
+                signal.raise_signal(number)
+            with pytest.raises(error):
                 show(2, None)
         # Where Ctrl-C is ignored, as behind nohup, it stays so.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
