@@ -1,7 +1,7 @@
 """Turns a report of the benchmarks into the table of the README.
 
-    python benchmarks/table.py benchmarks/results/cpu.json            prints the table
-    python benchmarks/table.py benchmarks/results/cpu.json README.md  puts it between its marks
+`python benchmarks/table.py REPORT.json` prints the table; with `README.md` as a second argument it
+is put between its marks there.
 """
 
 import json

@@ -1,3 +1,5 @@
+// The cosine of every chunk with those after it in its document, in one pass over the rows.
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

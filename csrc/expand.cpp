@@ -1,3 +1,5 @@
+// The union of hits and admitted neighbours, from tensors.
+
 #include "expander.h"
 #include "operations.h"
 

@@ -1,3 +1,5 @@
+// The judgement of the neighbours of hits: hits sorted by row, scored in parallel.
+
 #include <algorithm>
 #include <array>
 #include <bit>

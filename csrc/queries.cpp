@@ -1,3 +1,5 @@
+// Reading queries: any strides, lengths that neither overflow nor vanish.
+
 #include "queries.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// 1 / |e_i| of every row, with the norm in float64.
+
 #include <cmath>
 
 #include "operations.h"

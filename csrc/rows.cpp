@@ -1,3 +1,5 @@
+// The choice of an instruction set at run time.
+
 #include "rows.h"
 
 #include <atomic>

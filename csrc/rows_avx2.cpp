@@ -1,3 +1,4 @@
+// The row functions for x86 with AVX2, FMA and F16C.
 #if defined(__x86_64__)
 #include "rows.inl"
 SCAR_GPU_INSTRUCTION_SET(avx2, [] {

@@ -1,3 +1,5 @@
+// The judgement and the union in one call, a block of queries at a time.
+
 #include "expander.h"
 #include "neighbor_scorer.h"
 #include "operations.h"

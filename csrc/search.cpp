@@ -1,3 +1,5 @@
+// Exact top-k, from tensors.
+
 #include "operations.h"
 #include "searcher.h"
 

@@ -1,3 +1,5 @@
+// Exact top-k: streamed for few queries, by a filtering matrix product for many.
+
 #include "searcher.h"
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// The maximal runs of rows within one document.
+
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -1,3 +1,5 @@
+// Checks and reading of tensors.
+
 #include "tensors.h"
 
 namespace scar_gpu {

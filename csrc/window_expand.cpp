@@ -1,3 +1,5 @@
+// Every row within a fixed distance of a hit, each once.
+
 #include "expander.h"
 #include "operations.h"
 

@@ -88,13 +88,14 @@ def to_faiss(
         row_scale: [N] float32 from `row_scale`.
         description: what `faiss.index_factory` understands: "Flat", "IVF4096,Flat", "HNSW32".
             Trained on the rows where it needs training.
-        inner_product: METRIC_INNER_PRODUCT, else METRIC_L2.
+        inner_product: METRIC_INNER_PRODUCT, else METRIC_L2, where no row may be zero.
 
     Returns:
         The index; its ids are the row numbers.
 
     Raises:
         ImportError: faiss is not installed.
+        ValueError: METRIC_L2 and a zero row, which is at no distance that means a cosine of 0.
         RuntimeError: FAISS does not understand the description, or has too few rows to train.
 
     Example:
@@ -107,6 +108,9 @@ def to_faiss(
     faiss = _import_faiss()
     n_chunks, dim = embeddings.shape
     metric = faiss.METRIC_INNER_PRODUCT if inner_product else faiss.METRIC_L2
+    if not inner_product and bool((row_scale == 0).any()):
+        row = int((row_scale == 0).nonzero()[0])
+        checks.fail(ValueError, f"embeddings[{row}]", "not be zero in an index of L2 distances", 0)
     index = faiss.index_factory(dim, description, metric)
 
     def unit_rows(rows: slice | Tensor) -> Any:

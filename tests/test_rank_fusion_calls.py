@@ -15,6 +15,8 @@ NAN, INF = float("nan"), float("inf")
 @pytest.fixture(scope="module", autouse=True)
 def launcher(backend):
     """The Triton launcher under the CPU key, like those of the other operations."""
+    import scar_gpu  # noqa: F401  (defines the operation)
+
     return install_triton_launcher() if backend == "triton" else None
 
 

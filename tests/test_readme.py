@@ -3,9 +3,12 @@
 import importlib
 import json
 import re
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 ROOT = Path(__file__).parent.parent
@@ -23,6 +26,30 @@ def test_the_code_runs_and_its_equivalent_agrees():
     far = inside & ((names["S"] - 0.8 * names["cosines"][..., 1:2]).abs() > 1e-5)
     assert far.sum() > 500
     assert torch.equal(judged.mask[far], names["admitted"][far])
+
+
+@pytest.mark.slow
+def test_the_commands_run(tmp_path):
+    documents = {
+        "peace.md": "# Treaty\n\n## Signature\n\nThe envoy of the north signs the treaty.\n",
+        "law.txt": "The council meets in spring.\n\nIts members are elected.\n",
+    }
+    (tmp_path / "docs").mkdir()
+    for name, text in documents.items():
+        (tmp_path / "docs" / name).write_text(text)
+    questions = [{"question": "who signs?"}, {"question": "when does the council meet?"}]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(q) + "\n" for q in questions))
+    folder = Path(sys.executable).parent
+    for line in re.search(r"```sh\n(.*?)```", README, re.S)[1].splitlines():
+        command, *arguments = shlex.split(line)
+        run = subprocess.run(
+            [folder / command, *arguments], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+        if line.endswith('"who signs the treaty?"'):
+            assert "The envoy of the north signs the treaty." in run.stdout
+    assert (tmp_path / "contexts.parquet").exists()
+    assert "<html" in (tmp_path / "page.html").read_text()
 
 
 def test_the_table_is_what_was_measured():

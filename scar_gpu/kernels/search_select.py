@@ -91,8 +91,6 @@ def _finish_kernel(
     query = tl.program_id(0).to(tl.int64)
     keys_ptr += query * n_chosen * GROUP
     chosen_ptr += query * (n_chosen + 1)
-    unit = tl.load(units_ptr + query)
-    margin = tl.load(margins_ptr + query)
     best = tl.full([BEST], LOWEST, tl.int64)
     for first in tl.range(0, n_chosen * GROUP, BLOCK):
         index = first + tl.arange(0, BLOCK)
@@ -106,6 +104,8 @@ def _finish_kernel(
     tl.store(scores_ptr + entry, score_of(best), mask=is_hit)
     last = tl.sum(tl.where(rank == k - 1, best, 0), axis=0)
     left = tl.load(chosen_ptr + n_chosen)
+    unit = tl.load(units_ptr + query)
+    margin = tl.load(margins_ptr + query)
     bound = score_of(left) * unit + margin
     is_before = position_of(last) < position_of(left) * GROUP
     is_proven = (score_of(last) > bound) | ((score_of(last) == bound) & is_before)

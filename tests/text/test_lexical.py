@@ -1,0 +1,127 @@
+"""Lexical lists in our order, and the fusion of both kinds of search."""
+
+import re
+
+import pytest
+import torch
+
+from scar_gpu import ChunkIndex
+from scar_gpu.text.hybrid import hybrid_search
+from scar_gpu.text.lexical import LexicalIndex, _best
+
+pytest.importorskip("bm25s")
+TEXTS = ["cats purr", "dogs bark loudly", "cats and dogs", "the", "dogs bark loudly", ""]
+INF = float("inf")
+
+
+@pytest.fixture(scope="module")
+def lexical():
+    return LexicalIndex.build(TEXTS)
+
+
+def test_rows_that_share_words_best_first(lexical):
+    hits = lexical.search(["Which DOGS bark?", "purring", "", "the", "zebra cats"], 4)
+    assert hits.ids.tolist() == [
+        [1, 4, 2, -1],  # equal texts by smaller row; one word of two; then padding
+        [-1] * 4,
+        [-1] * 4,
+        [-1] * 4,  # a stop word
+        [0, 2, -1, -1],
+    ]
+    assert hits.ids.dtype == torch.int64
+    assert hits.scores.dtype == torch.float32
+    assert hits.scores[0, 0] == hits.scores[0, 1] > hits.scores[0, 2] > 0
+    assert hits.scores[0, 3] == -INF
+
+
+def test_ties_at_the_last_place_go_to_the_smaller_row():
+    lexical = LexicalIndex.build(["red ball"] * 9 + ["blue ball"])
+    for k in (1, 3, 9):
+        assert lexical.search(["red"], k).ids.tolist() == [[*range(k)]]
+    assert lexical.search(["red"], 12).ids.tolist() == [[*range(9), -1, -1, -1]]
+
+
+def test_selection_is_a_sort():
+    scores = torch.randint(0, 6, (200,), generator=torch.Generator().manual_seed(0)).float()
+    expected = [i for i in sorted(range(200), key=lambda i: (-scores[i], i)) if scores[i] > 0]
+    for k in (1, 7, 50, 199, 400):
+        assert _best(scores.numpy(), k).tolist() == expected[:k]
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_saved_and_loaded(lexical, tmp_path, mmap):
+    lexical.save(tmp_path / "words")
+    loaded = LexicalIndex.load(tmp_path / "words", mmap=mmap)
+    assert loaded.n_rows == len(TEXTS)
+    for one, other in zip(
+        loaded.search(["dogs bark", "cats"], 4),
+        lexical.search(["dogs bark", "cats"], 4),
+        strict=True,
+    ):
+        assert torch.equal(one, other)
+    assert not [*tmp_path.rglob("*.pkl")]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["the", ""]])
+def test_without_any_word(texts, tmp_path):
+    lexical = LexicalIndex.build(texts)
+    assert lexical.n_rows == len(texts)
+    assert lexical.search(["cats"], 2).ids.tolist() == [[-1, -1]]
+
+
+def test_bad_input(lexical):
+    with pytest.raises(TypeError, match=r"^queries must be a sequence of str, got one str$"):
+        lexical.search("dogs", 1)
+    with pytest.raises(TypeError, match=re.escape("queries[1] must be a str, got int")):
+        lexical.search(["dogs", 3], 1)
+    with pytest.raises(ValueError, match=r"^k must be >= 1, got 0$"):
+        lexical.search(["dogs"], 0)
+    with pytest.raises(TypeError, match=r"^texts must be a sequence of str, got one str$"):
+        LexicalIndex.build("dogs")
+
+
+# Cosines with the query (1, 0): 0.6, 0, 1, 0.8, 0, 0.28.
+ROWS = torch.tensor([[0.6, 0.8], [0.0, 1.0], [1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.28, 0.96]])
+QUERY = torch.tensor([[1.0, 0.0]])
+
+
+@pytest.fixture(scope="module")
+def index():
+    return ChunkIndex.build(ROWS)
+
+
+def test_hybrid_fuses_both_lists(index, lexical):
+    """Dense: 2, 3, 0. Lexical: 1, 4, 2. Row 2 is in both: 1 / 61 + 1 / 63."""
+    fused = hybrid_search(index, lexical, QUERY, ["dogs bark"], 5, pool=3)
+    assert fused.ids.tolist() == [[2, 1, 3, 4, 0]]
+    assert fused.scores[0, 0].item() == pytest.approx(1 / 61 + 1 / 63)
+    assert fused.ranks.tolist() == [[[1, 3], [0, 1], [2, 0], [0, 2], [3, 0]]]
+    lexical_only = hybrid_search(
+        index, lexical, QUERY, ["dogs bark"], 3, pool=3, weights=[0, 1], rrf_k=1
+    )
+    assert lexical_only.ids.tolist() == [[1, 4, 2]]
+    assert lexical_only.scores.tolist() == [[0.5, pytest.approx(1 / 3), 0.25]]
+
+
+def test_after_fusion_the_relevance_of_a_hit_is_its_cosine(index, lexical):
+    """Row 1 is a hit by its words alone; its relevance is cos = 0, not 1 / 61."""
+    fused = hybrid_search(index, lexical, QUERY, ["dogs bark"], 5, pool=3)
+    judged = index.neighbor_scores(QUERY, fused.ids)
+    assert judged.relevance[0].tolist() == pytest.approx([1.0, 0.0, 0.8, 0.0, 0.6])
+    expansion = index.scar_expand(QUERY, fused.ids)
+    relevance = dict(zip(expansion.ids[0].tolist(), expansion.scores[0].tolist(), strict=True))
+    assert relevance[2] == 1.0
+    assert relevance[1] == pytest.approx(0.0)
+
+
+def test_what_does_not_belong_together(index, lexical):
+    with pytest.raises(
+        ValueError, match=re.escape("lexical must have one row per chunk of the index (6), got 1")
+    ):
+        hybrid_search(index, LexicalIndex.build(["dogs"]), QUERY, ["dogs"], 2)
+    with pytest.raises(
+        ValueError, match=re.escape("queries must have one text per row of vectors (1), got 2")
+    ):
+        hybrid_search(index, lexical, QUERY, ["dogs", "cats"], 2)
+    with pytest.raises(ValueError, match=r"^pool must be >= 1, got 0$"):
+        hybrid_search(index, lexical, QUERY, ["dogs"], 2, pool=0)
