@@ -11,6 +11,7 @@ from scar_gpu.kernels.continuity import launch_continuity
 from scar_gpu.kernels.expand import launch_expand
 from scar_gpu.kernels.neighbor_scores import launch_neighbor_scores
 from scar_gpu.kernels.row_scale import launch_row_scale
+from scar_gpu.kernels.search import launch_search
 from scar_gpu.kernels.spans import launch_spans
 from scar_gpu.kernels.window_expand import launch_window_expand
 
@@ -148,6 +149,40 @@ def spans(width: int, n_queries: int = N_QUERIES) -> Case:
     )
 
 
+def search(
+    dim: int,
+    dtype: torch.dtype,
+    k: int,
+    n_queries: int,
+    *,
+    n_chunks: int = 100_000,
+    query_dtype: torch.dtype = F32,
+    is_scaled: bool = True,
+    is_ranged: bool = False,
+) -> Case:
+    changes = [
+        f"{name(query_dtype)} queries" * (query_dtype != F32),
+        "unit rows" * (not is_scaled),
+        "ranges" * is_ranged,
+    ]
+    return Case(
+        "search",
+        " ".join([f"D={dim} {name(dtype)} k={k} B={n_queries}", *filter(None, changes)]),
+        lambda: launch_search(
+            torch.empty(n_queries, dim, dtype=query_dtype),
+            torch.empty(n_chunks, dim, dtype=dtype),
+            k,
+            torch.empty(n_chunks) if is_scaled else None,
+            torch.empty(n_queries, 2, dtype=torch.int64) if is_ranged else None,
+        ),
+        # The rows once, a maximum per group of 32 written and read, and the groups rescored.
+        Traffic(
+            useful := n_chunks * (dim * dtype.itemsize + 4) + n_queries * (dim * 4 + 12 * k),
+            useful + n_queries * (n_chunks / 4 + (k + 16) * 32 * (dim * dtype.itemsize + 20)),
+        ),
+    )
+
+
 # Blocks of 32, 64, ... 1,024 entries, and more than one block.
 HITS = (10, 20, 40, 80, 170, 341, 1000)
 
@@ -160,6 +195,9 @@ REPORTED = [
     *(expand(k, 1, order) for k in HITS for order in ("rank", "document")),
     *(window_expand(k, 1, 1, order) for k in HITS for order in ("rank", "document")),
     *(spans(3 * k) for k in HITS),
+    *(search(dim, dtype, 10, 1000) for dim, dtype in ((384, F32), (384, F16), (768, BF16))),
+    search(384, F16, 100, 16),
+    search(384, F16, 1000, 16),
 ]
 
 # Variants that a caller can ask for, and sizes of 1, which the compiler turns into constants.
@@ -187,4 +225,7 @@ VARIANTS = [
     window_expand(1, 0, 0),
     window_expand(50, 3, 2, "document"),
     spans(1, n_queries=1),
+    search(1, F32, 1, 1, n_chunks=1),
+    search(8, F16, 1, 1, query_dtype=F16, is_ranged=True),
+    search(1000, BF16, 204, 100, query_dtype=BF16, is_scaled=False, is_ranged=True),
 ]

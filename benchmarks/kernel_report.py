@@ -19,6 +19,8 @@ from benchmarks.kernel_cases import REPORTED, Case
 from benchmarks.machine_code import PARTS, MachineCode, read_machine_code
 
 MIN_OCCUPANCY = 1 / 3
+# A tile of a matrix product fills the registers; its loads are in flight meanwhile.
+PRODUCT_OCCUPANCY = {"filter": 1 / 8}
 # A load of embedding rows stands on a line that begins like this.
 ROW_LOAD = "row = tl.load("
 KERNELS = Path(__file__).parents[1] / "scar_gpu" / "kernels"
@@ -45,7 +47,7 @@ class Row(NamedTuple):
             found.append(f"{code.stack} bytes of stack, {code.spills} spills")
         if code.shared > most:
             found.append(f"{code.shared} bytes of shared memory, the part has {most}")
-        if code.occupancy < MIN_OCCUPANCY:
+        if code.occupancy < PRODUCT_OCCUPANCY.get(self.kernel, MIN_OCCUPANCY):
             found.append(f"occupancy {code.occupancy:.2f} with {code.registers} registers")
         if self.wide_rows and self.row_bits != 128:
             found.append(f"embedding rows are read {self.row_bits} bits at a time")

@@ -59,8 +59,8 @@ class Fuser {
 
   int64_t count() const { return static_cast<int64_t>(documents_.size()); }
 
-  // Puts the first n documents into their order, into buckets of equal width by sum and each
-  // bucket by itself: linear in the number of documents unless most sums are nearly the same.
+  // Puts the first n documents into their order: into buckets of equal width by sum, then the
+  // buckets one by one. Linear in the number of documents unless most sums are nearly the same.
   void sort(int64_t n) {
     int64_t highest = 0, lowest = std::numeric_limits<int64_t>::max();
     for (const Document& document : documents_) {
@@ -70,26 +70,36 @@ class Fuser {
     const int range_bits = std::bit_width(static_cast<uint64_t>(count() ? highest - lowest : 0));
     const int bucket_bits = std::bit_width(static_cast<uint64_t>(count()));
     const int shift = std::max(0, range_bits - bucket_bits);
-    const auto bucket = [&](const Document& document) { return (highest - document.sum) >> shift; };
     ends_.assign((int64_t{1} << bucket_bits) + 1, 0);
-    for (const Document& document : documents_) ++ends_[bucket(document) + 1];
+    for (const Document& document : documents_) ++ends_[((highest - document.sum) >> shift) + 1];
     for (size_t i = 1; i < ends_.size(); ++i) ends_[i] += ends_[i - 1];
     // So far ends_[i] is where bucket i begins; filling the bucket moves it to the end.
     order_.resize(documents_.size());
-    for (int64_t d = 0; d < count(); ++d)
-      order_[ends_[bucket(documents_[d])]++] = static_cast<int32_t>(d);
+    for (int64_t d = 0; d < count(); ++d) {
+      const int64_t sum = documents_[d].sum;
+      order_[ends_[(highest - sum) >> shift]++] = {sum, static_cast<int32_t>(d)};
+    }
+    const auto comes_before = [&](const Place& a, const Place& c) {
+      return a.sum != c.sum ? a.sum > c.sum : documents_[a.document] < documents_[c.document];
+    };
     int32_t begin = 0;
-    for (size_t i = 0; i < ends_.size() && begin < n; begin = ends_[i++])
-      if (ends_[i] - begin > 1)
-        std::sort(order_.begin() + begin, order_.begin() + ends_[i],
-                  [&](int32_t a, int32_t c) { return documents_[a] < documents_[c]; });
+    for (size_t i = 0; i < ends_.size() && begin < n; begin = ends_[i++]) {
+      const int32_t size = ends_[i] - begin;
+      if (size == 2 && comes_before(order_[begin + 1], order_[begin]))
+        std::swap(order_[begin], order_[begin + 1]);
+      if (size > 2) std::sort(order_.begin() + begin, order_.begin() + ends_[i], comes_before);
+    }
   }
 
   // The document in place t of the order, and its ranks [n_lists], 0 where absent.
-  const Document& document(int64_t t) const { return documents_[order_[t]]; }
-  const int32_t* ranks(int64_t t) const { return ranks_.data() + order_[t] * n_lists_; }
+  const Document& document(int64_t t) const { return documents_[order_[t].document]; }
+  const int32_t* ranks(int64_t t) const { return ranks_.data() + order_[t].document * n_lists_; }
 
  private:
+  struct Place {
+    int64_t sum;
+    int32_t document;
+  };
   // The document of this id, made with a sum of 0 when it is new.
   Document& find(int64_t id) {
     const uint64_t last = slots_.size() - 1;
@@ -99,7 +109,7 @@ class Fuser {
       at = (at + 1) & last;
     }
     slots_[at] = static_cast<int32_t>(documents_.size());
-    std::fill_n(ranks_.begin() + count() * n_lists_, n_lists_, 0);
+    if (n_lists_) std::fill_n(ranks_.begin() + count() * n_lists_, n_lists_, 0);
     return documents_.emplace_back(Document{id, 0, std::numeric_limits<int32_t>::max(), -1, -1, 0});
   }
 
@@ -108,7 +118,8 @@ class Fuser {
   std::vector<int32_t> slots_;  // a hash table of places in documents_, -1 where free
   std::vector<Document> documents_;
   std::vector<int32_t> ranks_;  // [document, list]
-  std::vector<int32_t> order_, ends_;
+  std::vector<Place> order_;
+  std::vector<int32_t> ends_;
 };
 
 }  // namespace scar_gpu

@@ -112,16 +112,19 @@ void Results::write(int64_t b, Fuser& fuser, const Contributions& contributions)
 
 // Adds the entries of one list of query b; false when one of them is out of range.
 bool add_list(int64_t list, int64_t b, const Lists& lists, const Contributions& contributions,
-              Fuser& fuser) {
+              Fuser& fuser, std::vector<int64_t>& row) {
+  const int64_t length = lists.lengths[list], n_ranks = contributions.n_ranks();
   const Ids& ids = lists.ids[list];
   const Ids* given = lists.ranks.empty() ? nullptr : &lists.ranks[list];
   const int64_t* of_list = contributions.of_list(list);
-  for (int64_t j = 0; j < lists.lengths[list]; ++j) {
-    const int64_t id = ids(b, j);
+  const bool is_used = contributions.is_used(list);
+  for (int64_t j = 0; j < length; ++j) row[j] = ids(b, j);
+  for (int64_t j = 0; j < length; ++j) {
+    const int64_t id = row[j];
     if (id == -1) continue;
     const int64_t rank = given ? (*given)(b, j) : j + 1;
-    if (id < 0 || id > LARGEST_ID || rank < 1 || rank > contributions.n_ranks()) return false;
-    if (contributions.is_used(list)) fuser.add(list, id, rank, of_list);
+    if (id < 0 || id > LARGEST_ID || rank < 1 || rank > n_ranks) return false;
+    if (is_used) fuser.add(list, id, rank, of_list);
   }
   return true;
 }
@@ -152,10 +155,11 @@ std::vector<Tensor> rank_fusion(std::vector<Tensor> rankings,
   const int64_t grain = std::max<int64_t>(1, 4096 / (lists.n_entries + 1));
   parallel_for(lists.n_queries, grain, [&](int64_t begin, int64_t end) {
     Fuser fuser(lists.n_entries, has_details ? n_lists : 0, sums_duplicates);
+    std::vector<int64_t> row(lists.longest);
     for (int64_t b = begin; b < end && is_valid; ++b) {
       fuser.begin();
       for (int64_t list = 0; list < n_lists; ++list)
-        if (!add_list(list, b, lists, table, fuser)) is_valid = false;
+        if (!add_list(list, b, lists, table, fuser, row)) is_valid = false;
       results.write(b, fuser, table);
     }
   });

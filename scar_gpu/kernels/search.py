@@ -20,7 +20,7 @@ from scar_gpu.kernels import search_filter
 from scar_gpu.kernels.dot import dot_config
 from scar_gpu.kernels.launch import MAX_PROGRAMS, warp_size
 from scar_gpu.kernels.search_filter import launch_filter
-from scar_gpu.kernels.search_scan import launch_rescore, launch_scan
+from scar_gpu.kernels.search_scan import Found, Inputs, launch_rescore, launch_scan
 from scar_gpu.kernels.search_select import launch_finish, launch_select
 
 SCRATCH_BYTES = 256 * 2**20
@@ -81,14 +81,20 @@ def launch_search(
         for first in range(0, n_queries, plan.n_queries):
             part = slice(first, first + plan.n_queries)
             ranges = None if row_ranges is None else row_ranges[part]
-            tensors = (queries[part], embeddings, row_scale, ranges)
-            results = (ids[part], scores[part])
-            found: tuple[Tensor | None, ...] = (None, None, None, None)
-            if plan.n_chosen:
-                maxima, units, margins = launch_filter(*tensors, plan.group)
-                chosen = launch_select(maxima, plan.n_chosen + 1, warp_size())
-                keys = launch_rescore(tensors, chosen, units, margins, plan.group, config)
-                floors = launch_finish(keys, chosen, units, margins, results, warp_size())
-                found = (maxima, units, margins, floors)
-            launch_scan(tensors, found, results, plan.group, plan.n_slices, config)
+            inputs = (queries[part], embeddings, row_scale, ranges)
+            _search_pass(inputs, (ids[part], scores[part]), plan, config)
     return ids, scores
+
+
+def _search_pass(
+    inputs: Inputs, results: tuple[Tensor, Tensor], plan: Plan, config: dict[str, int]
+) -> None:
+    """Write ids and scores of queries whose temporary tensors fit into the scratch memory."""
+    found: Found = (None, None, None, None)
+    if plan.n_chosen:
+        maxima, units, margins = launch_filter(*inputs, plan.group)
+        chosen = launch_select(maxima, plan.n_chosen + 1, warp_size())
+        keys = launch_rescore(inputs, chosen, units, margins, plan.group, config)
+        floors = launch_finish(keys, chosen, units, margins, results, warp_size())
+        found = (maxima, units, margins, floors)
+    launch_scan(inputs, found, results, plan.group, plan.n_slices, config)

@@ -8,7 +8,10 @@ from scar_gpu.kernels.dot import cosines, query_scale, stride_unit
 from scar_gpu.kernels.search_filter import row_range
 from scar_gpu.kernels.search_select import HIGHEST, LOWEST, pack, position_of, score_of
 
-MERGE_BLOCK = 32
+# queries, embeddings, row_scale, row_ranges
+Inputs = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+# maxima, units, margins, floors of the filter; or four times None
+Found = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
 @triton.jit
@@ -129,7 +132,6 @@ def _scan_kernel(
         floor = tl.load(floors_ptr + query)
         unit = tl.load(units_ptr + query)
         margin = tl.load(margins_ptr + query)
-        least = score_of(floor)
     is_open = floor != HIGHEST
     end = tl.where(is_open, end, begin)
     query_ptr = queries_ptr + query * query_stride * QUERY_UNIT
@@ -143,7 +145,7 @@ def _scan_kernel(
         is_wanted = is_open
         if maxima_ptr is not None:
             maximum = tl.load(maxima_ptr + query * n_groups + group)
-            is_wanted = ~(maximum * unit + margin < least)  # NaN proves nothing
+            is_wanted = ~(maximum * unit + margin < score_of(floor))  # NaN proves nothing
         if is_wanted:
             keys = group_keys(
                 query_ptr, column_stride, scale, embeddings_ptr, row_stride, row_scale_ptr,
@@ -199,7 +201,7 @@ def _merge_kernel(
 
 
 def launch_rescore(
-    tensors: tuple[Tensor | None, ...],
+    inputs: Inputs,
     chosen: Tensor,
     units: Tensor,
     margins: Tensor,
@@ -210,12 +212,12 @@ def launch_rescore(
 
     Margins that turn out to be wrong are set to inf.
     """
-    queries, embeddings = tensors[:2]
+    queries, embeddings = inputs[:2]
     n_queries, n_chosen = chosen.shape[0], chosen.shape[1] - 1
     keys = chosen.new_empty((n_queries, n_chosen, group))
     query_unit, row_unit = stride_unit(queries), stride_unit(embeddings)
     _rescore_kernel[(n_queries * n_chosen,)](
-        *tensors, chosen, units, margins, keys, embeddings.shape[0], n_chosen,
+        *inputs, chosen, units, margins, keys, embeddings.shape[0], n_chosen,
         queries.stride(0) // query_unit, queries.stride(1), embeddings.stride(0) // row_unit,
         GROUP=group, QUERY_UNIT=query_unit, ROW_UNIT=row_unit, **config,
     )  # fmt: skip
@@ -223,28 +225,25 @@ def launch_rescore(
 
 
 def launch_scan(
-    tensors: tuple[Tensor | None, ...],
-    found: tuple[Tensor | None, ...],
+    inputs: Inputs,
+    found: Found,
     results: tuple[Tensor, Tensor],
     group: int,
     n_slices: int,
     config: dict[str, int],
 ) -> None:
-    """Write ids and scores of all queries, or of those whose result in `found` is not proven.
-
-    tensors: queries, embeddings, row_scale, row_ranges; found: maxima, units, margins, floors.
-    """
-    queries, embeddings = tensors[:2]
+    """Write ids and scores of all queries, or of those whose result is not proven."""
+    queries, embeddings = inputs[:2]
     n_queries, k = results[0].shape
+    n_chunks = embeddings.shape[0]
     lists = results[0].new_empty((n_queries, n_slices, k + group))
     query_unit, row_unit = stride_unit(queries), stride_unit(embeddings)
-    n_chunks = embeddings.shape[0]
     _scan_kernel[(n_queries * n_slices,)](
-        *tensors, *found, lists, n_chunks, triton.cdiv(n_chunks, group), n_slices, k,
+        *inputs, *found, lists, n_chunks, triton.cdiv(n_chunks, group), n_slices, k,
         queries.stride(0) // query_unit, queries.stride(1), embeddings.stride(0) // row_unit,
         GROUP=group, QUERY_UNIT=query_unit, ROW_UNIT=row_unit, **config,
     )  # fmt: skip
     _merge_kernel[(n_queries * n_slices,)](
         lists, found[3], *results, n_slices, k, k.bit_length(),
-        GROUP=group, BLOCK=MERGE_BLOCK, num_warps=1,
+        GROUP=group, BLOCK=32, num_warps=1,
     )  # fmt: skip
