@@ -22,7 +22,8 @@ class Best {
  public:
   explicit Best(int64_t k) : k_(k) {}
   void offer(Hit hit) {
-    if (!(hit.score == hit.score)) return;  // NaN is never a result
+    // NaN is never a result, and -inf stands for none.
+    if (!(hit.score > -std::numeric_limits<float>::infinity())) return;
     if (static_cast<int64_t>(heap_.size()) == k_) {
       if (!(hit < heap_.front())) return;
       std::pop_heap(heap_.begin(), heap_.end());

@@ -32,10 +32,10 @@ class Ring {
     newest_ = newest_ + 1 == size_ ? 0 : newest_ + 1;
     const float scale = row_scale_ ? (*row_scale_)(row) : 1.0f;
     int exponent = 0;
-    const float rest = std::frexp(scale, &exponent);  // scale = rest * 2^exponent
+    const float rest = 2 * std::frexp(scale, &exponent);  // scale = rest * 2^(exponent - 1)
     const bool plain = scale == 0 || !std::isfinite(scale);
     scales_[newest_] = plain ? scale : rest;
-    rows_.widen(row, plain ? 1.0f : std::ldexp(1.0f, exponent), vector(newest_));
+    rows_.widen(row, plain ? 1.0f : std::ldexp(1.0f, exponent - 1), vector(newest_));
   }
   // The cosine of the newest row with the one pushed `distance` rows before it.
   float cosine(int64_t distance) const {

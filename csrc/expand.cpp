@@ -29,10 +29,9 @@ ExpansionTensors expand(const Tensor& hits, const Tensor& relevance, const Tenso
         "scores must be [B, K, 2W] for hits of [B, K]");
   check(masks.size(0) == n_queries && masks.size(1) == k && masks.size(2) == n_neighbors,
         "mask must have the shape of scores");
-  check(k * (n_neighbors + 1) < int64_t{1} << 31, "K * (2W + 1) must be below 2^31");
 
   const int64_t window = n_neighbors / 2;
-  const ExpansionResult result(hits, n_queries, k * (n_neighbors + 1));
+  const ExpansionResult result(hits, n_queries, expansion_width(k, window, window));
   parallel_for(n_queries, 64, [&](int64_t begin, int64_t end) {
     Expander expander(k, window, window);
     for (int64_t b = begin; b < end; ++b)

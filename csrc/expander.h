@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "hash.h"
 #include "tensors.h"
 
 namespace scar_gpu {
@@ -101,7 +102,7 @@ class Expander {
   // The row's slot, or the free one where it goes.
   Slot& find(int64_t row) {
     const uint64_t last = table_.size() - 1;
-    uint64_t at = static_cast<uint64_t>(row) * 0x9e3779b97f4a7c15u >> 32 & last;
+    uint64_t at = hash_of_id(row) & last;
     while (table_[at].row != row && table_[at].row != -1) at = (at + 1) & last;
     return table_[at];
   }
@@ -113,6 +114,16 @@ class Expander {
   std::vector<float> scores_;
   std::vector<int32_t> living_;
 };
+
+// The width of an expansion; candidates are numbered in int32.
+inline int64_t expansion_width(int64_t n_hits, int64_t before, int64_t after) {
+  constexpr int64_t LIMIT = int64_t{1} << 31;
+  const bool fits =
+      before < LIMIT && after < LIMIT && n_hits < LIMIT && n_hits < LIMIT / (before + after + 1);
+  check(fits, "K * (before + after + 1) must be below 2^31, got ", n_hits, " * (", before, " + ",
+        after, " + 1)");
+  return n_hits * (before + after + 1);
+}
 
 // The four tensors of an expansion of n_queries x width.
 class ExpansionResult {

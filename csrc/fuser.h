@@ -103,7 +103,7 @@ class Fuser {
   // The document of this id, made with a sum of 0 when it is new.
   Document& find(int64_t id) {
     const uint64_t last = slots_.size() - 1;
-    uint64_t at = static_cast<uint64_t>(id) * 0x9e3779b97f4a7c15u >> 32 & last;
+    uint64_t at = hash_of_id(id) & last;
     while (slots_[at] >= 0) {
       if (documents_[slots_[at]].id == id) return documents_[slots_[at]];
       at = (at + 1) & last;

@@ -24,6 +24,8 @@ constexpr int64_t HITS_PER_THREAD = 64;
 int64_t row_of(uint64_t item) { return static_cast<int64_t>(item >> 32); }
 
 int64_t block_size(const Tensor& queries, const Tensor& hits) {
+  check(queries.dim() == 2, "queries must have 2 dimensions, got ", queries.dim());
+  check(hits.dim() == 2, "hits must have 2 dimensions, got ", hits.dim());
   const int64_t n_queries = queries.size(0), n_hits = hits.size(1);
   const int64_t bytes = QueryBlock::bytes_per_query(queries.size(1)) + 64 * n_hits;
   return std::clamp<int64_t>(BLOCK_BYTES / bytes, 1, std::max<int64_t>(n_queries, 1));

@@ -2,6 +2,7 @@
 
 #include "queries.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -45,13 +46,11 @@ void QueryBlock::load_one(int64_t query, int64_t i, char* scratch) {
     inverse_norms_[i] = norm == 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
     return;
   }
-  // In two steps, since 2^-exponent may itself be out of range. A scaling by a power of two is
-  // exact, so queries of ordinary length, left as they are, give the same bits.
-  int exponent = std::ilogb(norm);
-  if (std::abs(exponent) < 32) exponent = 0;
-  functions_->widen(source, dim_, std::ldexp(1.0f, -exponent / 2), out);
-  if (exponent != 0) {
-    const float rest = std::ldexp(1.0f, -exponent - -exponent / 2);
+  // To a length in [1, 2), exactly. In two steps where the power of two is itself out of range.
+  const int exponent = std::ilogb(norm), first = std::clamp(-exponent, -126, 126);
+  functions_->widen(source, dim_, std::ldexp(1.0f, first), out);
+  if (first != -exponent) {
+    const float rest = std::ldexp(1.0f, -exponent - first);
     for (int64_t d = 0; d < dim_; ++d) out[d] *= rest;
   }
   inverse_norms_[i] = static_cast<float>(std::ldexp(1 / norm, exponent));

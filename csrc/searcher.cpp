@@ -14,9 +14,11 @@ namespace {
 constexpr float INF = std::numeric_limits<float>::infinity();
 // Room for a block of queries with their results so far.
 constexpr int64_t QUERY_BYTES = 64 << 20;
+// More queries at a time leave the cache with their results.
+constexpr int64_t MAX_QUERIES = 4096;
 // Room for the products of a tile of rows with a block of queries.
 constexpr int64_t PRODUCT_BYTES = 16 << 20;
-constexpr int64_t MAX_TILE = 16384, MIN_TILE = 256;
+constexpr int64_t MAX_TILE = 16384, MIN_TILE = 16;
 // Rows that stay in the second-level cache while every query reads them.
 constexpr int64_t STREAM_TILE_BYTES = 1 << 18;
 // Lines of products that are fetched ahead: a thread reads a part of each, which no hardware
@@ -28,8 +30,10 @@ constexpr int64_t STREAM_QUERIES = 8;
 constexpr int64_t STREAM_COST = 6;
 
 int64_t block_size(const Tensor& queries, int64_t k) {
+  check(queries.dim() == 2, "queries must have 2 dimensions, got ", queries.dim());
   const int64_t bytes = QueryBlock::bytes_per_query(queries.size(1)) + k * sizeof(Hit) + 64;
-  return std::clamp<int64_t>(QUERY_BYTES / bytes, 1, std::max<int64_t>(queries.size(0), 1));
+  const int64_t most = std::min(QUERY_BYTES / bytes, MAX_QUERIES);
+  return std::clamp<int64_t>(most, 1, std::max<int64_t>(queries.size(0), 1));
 }
 
 // Two summation orders of a product of unit vectors differ by at most this: each is within
@@ -50,6 +54,19 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
   StableIValue stack[] = {from(a), from(b), from(out)};
   STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("aten::mm", "out", stack, TORCH_ABI_VERSION));
   to<Tensor>(stack[0]);  // takes back the returned reference
+}
+
+// Whether products keep all bits of their factors. PyTorch can be told to multiply float32 matrices
+// in bfloat16 or TF32; factors of full precision times 1 show it.
+bool product_is_exact() {
+  constexpr int64_t SIZE = 64;
+  std::vector<float> factor(SIZE * SIZE), one(SIZE * SIZE), product(SIZE * SIZE);
+  for (int64_t i = 0; i < SIZE * SIZE; ++i)
+    factor[i] = 1.0f + static_cast<float>(2 * i + 1) * 0x1p-23f + static_cast<float>(i) * 0x1p-12f;
+  for (int64_t i = 0; i < SIZE; ++i) one[i * SIZE + i] = 1.0f;
+  multiply(matrix(factor.data(), SIZE, SIZE, SIZE, 1), matrix(one.data(), SIZE, SIZE, SIZE, 1),
+           matrix(product.data(), SIZE, SIZE, SIZE, 1));
+  return product == factor;
 }
 
 }  // namespace
@@ -88,7 +105,8 @@ void Searcher::run(int64_t* ids, float* scores) {
       const Range range = allowed(i, 0, rows_.count());
       pairs += range.end - range.begin;
     }
-    const bool product_pays = count > STREAM_QUERIES && pairs * STREAM_COST > count * rows_.count();
+    const bool product_pays =
+        count > STREAM_QUERIES && pairs * STREAM_COST > count * rows_.count() && product_is_exact();
     if (!product_pays || !filter(count)) stream(count);
     for (int64_t i = 0; i < count; ++i)
       best_[i].write(ids + (first_ + i) * k_, scores + (first_ + i) * k_);
@@ -139,14 +157,15 @@ float Searcher::threshold(int64_t i) const {
   return std::nextafter(static_cast<float>(needed), -INF);
 }
 
-// A matrix product decides which scores are worth computing. False when the product turns out to
-// be less exact than float32 arithmetic, as with a lowered matmul precision; then nothing is kept.
+// A matrix product decides which scores are worth computing. False when a product is seen to be
+// farther from its canonical score than rows of unit length explain; then nothing is kept.
 bool Searcher::filter(int64_t count) {
   const int64_t n_chunks = rows_.count();
-  const int64_t size = std::clamp<int64_t>(
-      PRODUCT_BYTES / (count * static_cast<int64_t>(sizeof(float))), MIN_TILE, MAX_TILE);
   const int64_t dim = rows_.dim(), stride = padded(dim);
-  const std::unique_ptr<float[]> products(new float[std::min(size, n_chunks) * count]);
+  const int64_t row_entries = rows_.is_float32() ? count : std::max(count, stride);
+  const int64_t size = std::min(
+      n_chunks, std::clamp<int64_t>(PRODUCT_BYTES / (4 * row_entries), MIN_TILE, MAX_TILE));
+  const std::unique_ptr<float[]> products(new float[size * count]);
   const std::unique_ptr<float[]> wide(rows_.is_float32() ? nullptr : new float[size * stride]);
   const Tensor vectors = matrix(queries_.vector(0), dim, count, 1, stride);
   thresholds_.assign(count, -INF);

@@ -80,10 +80,14 @@ int64_t Documents::of(int64_t row) const {
 
 Tensor allocate(const Tensor& like, std::initializer_list<int64_t> shape, ScalarType dtype) {
   int32_t type = torch::stable::detail::to<int32_t>(torch::stable::detail::from(dtype));
-  AtenTensorHandle result;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_aten_new_empty(like.get(), shape.begin(),
-                                                          static_cast<int64_t>(shape.size()), &type,
-                                                          nullptr, nullptr, 0, nullptr, &result));
+  AtenTensorHandle result = nullptr;
+  const bool allocated =
+      aoti_torch_aten_new_empty(like.get(), shape.begin(), static_cast<int64_t>(shape.size()),
+                                &type, nullptr, nullptr, 0, nullptr, &result) == AOTI_TORCH_SUCCESS;
+  std::ostringstream sizes;
+  if (!allocated)
+    for (const int64_t size : shape) sizes << (sizes.tellp() ? ", " : "") << size;
+  check<std::runtime_error>(allocated, "a result of shape [", sizes.str(), "] does not fit memory");
   return Tensor(result);
 }
 

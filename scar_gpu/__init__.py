@@ -16,6 +16,7 @@ except ImportError as error:
         "`pip install --no-build-isolation .` in the source tree, with torch installed before"
     ) from error
 
+from scar_gpu import presets as presets
 from scar_gpu.api import (
     check_hits,
     continuity,

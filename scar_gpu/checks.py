@@ -5,7 +5,7 @@ refused does a public function on the CPU come here to find out why. The CUDA la
 fakes, which cannot refuse so cheaply, look here first. Nothing here reads a tensor's values.
 """
 
-import math
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -32,6 +32,8 @@ def check_tensor(
     """Check type, dtype, rank, sizes (a str stands for any size), and `owner`'s device."""
     if not isinstance(value, Tensor):
         fail(TypeError, name, "be a torch.Tensor", type(value).__name__)
+    if value.layout is not torch.strided or value.is_nested:
+        fail(TypeError, name, "be a dense tensor", f"layout {value.layout}")
     if value.dtype not in dtypes:
         fail(TypeError, name, f"be {_either(dtypes)}", value.dtype)
     actual = value.shape
@@ -76,7 +78,7 @@ def check_number(name: str, value: float) -> None:
     """Check a finite real argument."""
     if isinstance(value, bool) or not isinstance(value, float | int | torch.SymFloat):
         fail(TypeError, name, "be a float", type(value).__name__)
-    if not math.isfinite(value):
+    if not -sys.float_info.max <= value <= sys.float_info.max:
         fail(ValueError, name, "be finite", value)
 
 
@@ -92,6 +94,8 @@ def check_at_least(name: str, value: int, least: int) -> None:
         fail(TypeError, name, "be an int", type(value).__name__)
     if value < least:
         fail(ValueError, name, f"be >= {least}", value)
+    if value >= 2**31:
+        fail(ValueError, name, "be below 2^31", value)
 
 
 def row_scale(embeddings: Tensor) -> None:
@@ -285,6 +289,8 @@ def explain(error: Exception, check: Callable[..., None], *arguments: Any) -> Ex
 
 def is_document_order(order: str) -> bool:
     """Tell `order="document"` from `order="rank"`; anything else is an error."""
+    if not isinstance(order, str):
+        fail(TypeError, "order", "be a str", type(order).__name__)
     if order == "rank":
         return False
     if order == "document":

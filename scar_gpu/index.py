@@ -249,12 +249,14 @@ def _as_tensor(name: str, values: Any) -> Tensor:
         return values
     if not isinstance(values, np.ndarray):
         checks.fail(TypeError, name, "be a torch.Tensor or numpy.ndarray", type(values).__name__)
+    if values.dtype.kind not in "fiu" or not values.dtype.isnative:
+        checks.fail(TypeError, name, "be an array of native numbers", values.dtype)
+    if min(values.strides, default=0) < 0:
+        checks.fail(ValueError, name, "have positive strides", values.strides)
     if values.size == 0 or values.flags.writeable:
         return torch.from_numpy(values.view(np.ndarray))
     # from_numpy warns about read-only memory; nothing here ever writes to the matrix. The buffer
     # keeps the array, and so the memory map, alive.
-    if min(values.strides) < 0:
-        checks.fail(ValueError, name, "have positive strides", values.strides)
     extent = values.itemsize + sum(
         (size - 1) * stride for size, stride in zip(values.shape, values.strides, strict=True)
     )
@@ -267,7 +269,10 @@ def _checked_offsets(doc_offsets: Any, n_chunks: int) -> Tensor:
     if isinstance(doc_offsets, Tensor | np.ndarray):
         offsets = _as_tensor("doc_offsets", doc_offsets).cpu()
     else:
-        offsets = torch.tensor(doc_offsets)
+        try:
+            offsets = torch.tensor(list(doc_offsets))
+        except (TypeError, ValueError, RuntimeError):
+            checks.fail(TypeError, "doc_offsets", "be a sequence of int64", repr(doc_offsets)[:80])
     if offsets.dtype not in checks.ID_DTYPES and offsets.numel():
         checks.fail(TypeError, "doc_offsets", "be int32 or int64", offsets.dtype)
     offsets = offsets.long()
@@ -285,7 +290,14 @@ def _checked_offsets(doc_offsets: Any, n_chunks: int) -> Tensor:
 
 
 def _offsets_of_ids(doc_ids: Any, n_chunks: int) -> Tensor:
-    ids = doc_ids.cpu().numpy() if isinstance(doc_ids, Tensor) else np.asarray(doc_ids)
+    if isinstance(doc_ids, Tensor):
+        ids = doc_ids.detach().cpu().numpy()
+    elif isinstance(doc_ids, np.ndarray):
+        ids = doc_ids
+    else:  # one by one, since NumPy would make 1 and "1" equal
+        ids = np.empty(len(doc_ids), dtype=object)
+        for row, document in enumerate(doc_ids):
+            ids[row] = document
     if ids.shape != (n_chunks,):
         checks.fail(ValueError, "doc_ids", f"have shape [{n_chunks}]", list(ids.shape))
     starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1

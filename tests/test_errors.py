@@ -258,3 +258,37 @@ def test_the_good_arguments_are_good(name):
     import scar_gpu
 
     getattr(scar_gpu, name)(**good(name))
+
+
+@only_on("cpu")
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda gpu, t: gpu.search(t, t, 2**31), ValueError, f"k must be below 2^31, got {2**31}"),
+        (lambda gpu, t: gpu.search(t, t, 2**63), ValueError, f"k must be below 2^31, got {2**63}"),
+        (lambda gpu, t: gpu.search(t, t.to_sparse(), 1), TypeError,
+         "embeddings must be a dense tensor, got layout torch.sparse_coo"),
+        (lambda gpu, t: gpu.neighbor_scores(
+            t, t, torch.zeros(1, 2), torch.zeros(2, 1).long(), lam=10**400), ValueError,
+         f"lam must be finite, got {10**400}"),
+        (lambda gpu, t: gpu.window_expand(
+            torch.zeros(2, 1).long(), torch.tensor([0, 2]), order=t), TypeError,
+         "order must be a str, got Tensor"),
+    ],
+)  # fmt: skip
+def test_values_beyond_reason(call, error, message):
+    import scar_gpu
+
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        call(scar_gpu, torch.eye(2))
+
+
+@only_on("cpu")
+def test_raw_operations_refuse_other_ranks():
+    vector, matrix, hits = torch.zeros(2), torch.eye(2), torch.zeros(2, 1).long()
+    with pytest.raises(ValueError, match="queries must have 2 dimensions, got 1"):
+        torch.ops.scar_gpu.search(vector, matrix, 1, None, None)
+    with pytest.raises(ValueError, match="hits must have 2 dimensions, got 1"):
+        torch.ops.scar_gpu.neighbor_scores(
+            matrix, matrix, torch.zeros(1, 2), hits[0], 0.1, 0.8, False, None, None
+        )

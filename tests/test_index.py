@@ -247,3 +247,55 @@ def test_a_window_outside_the_index_is_refused(index_class, method, window, rule
     index = index_class.build(level_rows([0, 2, 4]), window=2)
     with pytest.raises(ValueError, match=f"^window must be {rule}.*, got {window}$"):
         getattr(index, method)(level_rows([0]), torch.tensor([[1]]), window=window)
+
+
+@pytest.mark.parametrize("length", [4e-39, 1e-37, 1e-30, 1.0, 1e30, 8e37])
+def test_rows_and_queries_of_any_length(length):
+    """cos((1, 0), (9, 1)) = 9 / sqrt(82), however long the vectors."""
+    import scar_gpu
+
+    rows = torch.tensor([[length, 0.0], [length, length / 9]])
+    index = scar_gpu.ChunkIndex.build(rows)
+    expected = 9 / 82**0.5
+    assert index.continuity[0, 0].item() == pytest.approx(expected, rel=1e-5)
+    for size in (1e-40, 1e-9, 1.0, 1e9, 1e38):
+        query = torch.tensor([[size, 0.0]])
+        found = index.search(query, 2)
+        assert found.ids.tolist() == [[0, 1]]
+        assert found.scores[0].tolist() == pytest.approx([1, expected], rel=1e-5)
+        assert index.scar_expand(query, torch.tensor([[0]])).ids.tolist() == [[0, 1, -1]]
+
+
+@pytest.mark.parametrize(
+    "doc_ids", [[1, "1", 2], [2**53, 2**53 + 1, 0.5], [-1, 2**63, 2**63 + 1], [(0, 1), (0, 2), ()]]
+)
+def test_ids_of_different_documents_stay_different(doc_ids):
+    import scar_gpu
+
+    index = scar_gpu.ChunkIndex.build(torch.eye(3), doc_ids=doc_ids)
+    assert index.doc_offsets.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "error", "message"),
+    [
+        (np.array(0.5, dtype=np.float32), ValueError, r"embeddings must have shape \[N, D\]"),
+        (np.eye(3, dtype=np.float32)[::-1], ValueError, "embeddings must have positive strides"),
+        (np.eye(3, dtype=">f4"), TypeError, "embeddings must be an array of native numbers"),
+        (np.array([["a"]]), TypeError, "embeddings must be an array of native numbers"),
+        (torch.eye(3).to_sparse(), TypeError, "embeddings must be a dense tensor"),
+    ],
+)
+def test_matrices_of_another_kind(embeddings, error, message):
+    import scar_gpu
+
+    with pytest.raises(error, match=f"^{message}, got "):
+        scar_gpu.ChunkIndex.build(embeddings)
+
+
+@pytest.mark.parametrize("doc_offsets", ["abc", [0, None], {0: 1, "b": 2}])
+def test_offsets_of_another_kind(doc_offsets):
+    import scar_gpu
+
+    with pytest.raises(TypeError, match=r"^doc_offsets must be a sequence of int64, got "):
+        scar_gpu.ChunkIndex.build(torch.eye(3), doc_offsets)

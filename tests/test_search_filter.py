@@ -108,3 +108,41 @@ def test_odd_queries_among_many():
     alone = torch.cat([scar_gpu.search(asked[b : b + 1], rows, 6, row_scale=scale).ids
                        for b in other.tolist()])  # fmt: skip
     assert torch.equal(found.ids[other], alone)
+
+
+@only_on("cpu")
+@pytest.mark.parametrize("seed", range(20))
+def test_a_lowered_precision_cannot_hide_rows_behind_exact_ones(seed):
+    """The first row is exact in any precision, so nothing that passes shows the others' error."""
+    import scar_gpu
+
+    generator = torch.Generator().manual_seed(seed)
+    query = torch.randn(1, 384, generator=generator)
+    away = torch.randn(1, 384, generator=generator)
+    unit = torch.nn.functional.normalize(query)
+    row = torch.nn.functional.normalize(away - (away @ unit.T) * unit) + 1e-4 * unit
+    rows = torch.cat([torch.zeros(1, 384), row.expand(255, 384)])
+    scale = scar_gpu.row_scale(rows)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        found = scar_gpu.search(query.expand(64, 384), rows, 1, row_scale=scale)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert (found.ids == 1).all()
+
+
+@only_on("cpu")
+def test_wide_half_rows_are_widened_a_few_at_a_time():
+    """16 MiB of products and as much of widened rows, however long a row is."""
+    import resource
+
+    import scar_gpu
+
+    rows = torch.zeros(16384, 9000, dtype=torch.float16).fill_(0.5)
+    asked = torch.randn(9, 9000)
+    scar_gpu.search(asked, rows[:64], 3)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    scar_gpu.search(asked, rows, 3)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown < 64

@@ -36,6 +36,9 @@ def rank_fusion(
     A score is not a probability: with weights of 1 it lies in (0, L / (k + 1)], about 0.03 for
     two lists. `weights=[(k + 1) / L] * L` gives 1 to what is first everywhere.
 
+    On a GPU the first call with other lengths, k or weights copies a table to the device: make one
+    before capturing a CUDA graph.
+
     Args:
         rankings: one [B, K_l] int32 or int64 tensor of ids per list, best first, or one
             [L, B, K]. -1 is padding and keeps its position; other ids are in [0, 2**62].

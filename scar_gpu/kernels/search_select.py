@@ -14,9 +14,9 @@ HIGHEST = tl.constexpr(2**63 - 1)
 
 
 def default_config(k: int, warp_size: int) -> dict[str, int]:
-    """The block holds the k best, and twice the candidates; two keys per thread."""
+    """The k best and a block of candidates, two keys of each per thread."""
     best = max(32, triton.next_power_of_2(k))
-    block = max(256, 2 * best)
+    block = max(256, best)
     return {"BEST": best, "BLOCK": block, "num_warps": block // (2 * warp_size)}
 
 
@@ -92,9 +92,10 @@ def _finish_kernel(
     keys_ptr += query * n_chosen * GROUP
     chosen_ptr += query * (n_chosen + 1)
     best = tl.full([BEST], LOWEST, tl.int64)
-    for first in tl.range(0, n_chosen * GROUP, BLOCK):
+    n_keys = (n_chosen * GROUP).to(tl.int32)
+    for first in tl.range(0, n_keys, BLOCK):
         index = first + tl.arange(0, BLOCK)
-        keys = tl.load(keys_ptr + index, mask=index < n_chosen * GROUP, other=LOWEST)
+        keys = tl.load(keys_ptr + index, mask=index < n_keys, other=LOWEST)
         best = keep_best(best, keys, BEST)
 
     rank = BEST - 1 - tl.arange(0, BEST)
