@@ -29,23 +29,24 @@ demo: $(VENV)/text-io-cli $(EXTENSION)
 
 test: test-cpu test-triton
 
-test-cpu: $(VENV)/text-io-cli-dev $(EXTENSION)
+test-cpu: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)
 	$(BIN)/python -m pytest -q
 
 # The same tests with the Triton kernels, interpreted on the CPU.
-test-triton: $(VENV)/text-io-cli-dev $(EXTENSION)
-	$(BIN)/python -m pytest -q --backend triton
+test-triton: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)
+	$(BIN)/python -m pytest -q --backend triton --ignore tests/text --ignore tests/cli \
+	  --ignore tests/storage --ignore tests/kernels --ignore tests/test_readme.py
 
-lint: $(VENV)/text-io-cli-dev
+lint: $(VENV)/text-io-cli-hybrid-faiss-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror csrc/*.cpp csrc/*.h csrc/*.inl
 
-types: $(VENV)/text-io-cli-dev
+types: $(VENV)/text-io-cli-hybrid-faiss-dev
 	$(BIN)/mypy
 
 # The C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer, in a build of their own.
-sanitize: $(VENV)/text-io-cli-dev
+sanitize: $(VENV)/text-io-cli-hybrid-faiss-dev
 	rm -rf build/sanitize
 	mkdir -p build/sanitize
 	cp -r scar_gpu csrc tests setup.py pyproject.toml README.md LICENSE build/sanitize
@@ -54,10 +55,11 @@ sanitize: $(VENV)/text-io-cli-dev
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 \
 	  ../../$(BIN)/python -m pytest -q -m "not slow" $(SANITIZED)
 SANITIZED := $(addprefix tests/test_,row_scale.py continuity.py neighbor_scores.py expand.py \
-  scar_expand.py window_expand.py spans.py search.py errors.py)
+  scar_expand.py window_expand.py spans.py search.py search_filter.py errors.py \
+  rank_fusion.py rank_fusion_calls.py)
 
 # Measures, and puts the table into the README.
-bench: $(VENV)/text-io-cli-dev $(EXTENSION)
+bench: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)
 	$(BIN)/python -m pytest -q benchmarks --report benchmarks/results/cpu.json
 	$(BIN)/python benchmarks/table.py benchmarks/results/cpu.json README.md
 

@@ -8,6 +8,7 @@ SCAR_GPU_SANITIZE=1 builds with AddressSanitizer and UndefinedBehaviorSanitizer.
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 import torch
 from setuptools import Extension, setup
@@ -44,7 +45,9 @@ class BuildExtension(build_ext):
     def build_extensions(self) -> None:
         compile_one = self.compiler._compile
 
-        def compile_with_flags(obj, src, ext, cc_args, extra_postargs, pp_opts):
+        def compile_with_flags(
+            obj: str, src: str, ext: str, cc_args: Any, extra_postargs: list[str], pp_opts: Any
+        ) -> None:
             flags = [*extra_postargs, *INSTRUCTION_SET_FLAGS.get(Path(src).stem, [])]
             compile_one(obj, src, ext, cc_args, flags, pp_opts)
 

@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "hash.h"
+
 namespace scar_gpu {
 
 struct Document {

@@ -11,8 +11,15 @@ import pytest
 
 from tests.backends import OPERATIONS, WITHOUT_TRITON
 
-FUNCTIONS = (*OPERATIONS, "check_hits")
-NAMES = sorted([*FUNCTIONS, "ChunkIndex", "Expansion", "Hits", "NeighborScores", "Spans"])
+FUNCTIONS = (
+    *OPERATIONS,
+    "check_hits",
+    "faiss_search",
+    "rank_fusion",
+    "score_fusion",
+    "scores_to_ranks",
+)
+NAMES = sorted([*FUNCTIONS, "ChunkIndex", "Expansion", "Fusion", "Hits", "NeighborScores", "Spans"])
 
 
 def test_all_is_pinned():
@@ -84,7 +91,18 @@ def test_docstrings_have_their_sections_and_an_example_that_runs(name):
 
 
 @pytest.mark.parametrize(
-    "module", ["api.neighbors", "api.rows", "api.search", "api.windows", "index"]
+    "module",
+    [
+        "api.fusion",
+        "api.neighbors",
+        "api.rows",
+        "api.score_fusion",
+        "api.search",
+        "api.windows",
+        "faiss_index",
+        "index",
+        "presets",
+    ],
 )
 def test_all_examples_of_the_module_run(module):
     __import__(f"scar_gpu.{module}")
