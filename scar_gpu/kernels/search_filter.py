@@ -23,10 +23,8 @@ def default_config(n_queries: int, dtype: torch.dtype, warp_size: int) -> dict[s
     """Tiles of the product: tensor cores for half precision, fused multiply-adds for float32."""
     if dtype == torch.float32:
         blocks = {"BLOCK_Q": 64, "BLOCK_N": 64, "num_warps": 4}
-    elif n_queries <= 64:  # reading the rows is what costs
-        blocks = {"BLOCK_Q": 64, "BLOCK_N": 128, "num_warps": 4}
-    else:
-        blocks = {"BLOCK_Q": 128, "BLOCK_N": 128, "num_warps": 8}
+    else:  # up to 64 queries, reading the rows is what costs
+        blocks = {"BLOCK_Q": 64 if n_queries <= 64 else 128, "BLOCK_N": 128, "num_warps": 8}
     # 64 KiB of shared memory on CDNA hold two tiles in flight, not three.
     stages = 3 if warp_size == 32 else 2
     return blocks | {"BLOCK_D": tile_columns(dtype), "num_stages": stages}
