@@ -1,5 +1,8 @@
 """search on the CPU: a matrix product only filters, so nothing about it may show in a result."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -132,17 +135,20 @@ def test_a_lowered_precision_cannot_hide_rows_behind_exact_ones(seed):
     assert (found.ids == 1).all()
 
 
+@pytest.mark.slow  # and not with a sanitizer, which takes memory of its own
 @only_on("cpu")
 def test_wide_half_rows_are_widened_a_few_at_a_time():
     """16 MiB of products and as much of widened rows, however long a row is."""
-    import resource
-
-    import scar_gpu
-
-    rows = torch.zeros(16384, 9000, dtype=torch.float16).fill_(0.5)
-    asked = torch.randn(9, 9000)
-    scar_gpu.search(asked, rows[:64], 3)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    scar_gpu.search(asked, rows, 3)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    assert grown < 64
+    program = """
+import resource, torch, scar_gpu
+rows = torch.zeros(16384, 9000, dtype=torch.float16).fill_(0.5)
+asked = torch.randn(9, 9000)
+scar_gpu.search(asked, rows[:64], 3)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+scar_gpu.search(asked, rows, 3)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert int(run.stdout) < 64
