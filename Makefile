@@ -52,7 +52,7 @@ sanitize: $(VENV)/text-io-cli-hybrid-faiss-dev
 	cp -r scar_gpu csrc tests setup.py pyproject.toml README.md LICENSE build/sanitize
 	cd build/sanitize && SCAR_GPU_SANITIZE=1 ../../$(BIN)/python setup.py --quiet build_ext --inplace --force
 	cd build/sanitize && LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 \
 	  ../../$(BIN)/python -m pytest -q -m "not slow" $(SANITIZED)
 SANITIZED := $(addprefix tests/test_,row_scale.py continuity.py neighbor_scores.py expand.py \
   scar_expand.py window_expand.py spans.py search.py search_filter.py errors.py \

@@ -84,6 +84,7 @@ Searcher::Searcher(const Tensor& queries, const Tensor& embeddings, int64_t k,
   check(queries.size(1) == rows_.dim(), "queries and embeddings must have one dimension");
   check(!row_scale_ || row_scale_->size(0) == n_chunks, "row_scale must have one entry per chunk");
   check(k >= 1, "k must be >= 1, got ", k);
+  check(k < int64_t{1} << 31, "k must be below 2^31, got ", k);
   if (!row_ranges_) return;
   check(row_ranges_->size(0) == n_queries_ && row_ranges_->size(1) == 2,
         "row_ranges must be [B, 2]");
