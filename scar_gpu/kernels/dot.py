@@ -103,7 +103,7 @@ def cosines(
     """
     row_ptrs = ()
     for i in tl.static_range(len(rows)):
-        row_ptrs += (embeddings_ptr + rows[i] * row_stride * ROW_UNIT,)
+        row_ptrs += (embeddings_ptr + tl.cast(rows[i], tl.int64) * row_stride * ROW_UNIT,)
     totals = dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM, LANES, UNROLL)
     norm = tl.sqrt_rn(totals[0])
     inverse = tl.where(norm == 0, 0.0, tl.div_rn(1.0, norm))
