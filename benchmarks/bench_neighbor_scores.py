@@ -2,35 +2,9 @@
 
 import torch
 from measure import interleaved
-from torch import Tensor
-
-from scar_gpu import NeighborScores
+from peers.judgements import eager
 
 TARGETS = {"fp32": 9, "fp16": 12}
-
-
-def eager_neighbor_scores(
-    queries: Tensor,
-    embeddings: Tensor,
-    continuity: Tensor,
-    hits: Tensor,
-    row_scale: Tensor,
-    lam: float = 0.1,
-    gamma: float = 0.8,
-) -> NeighborScores:
-    """The same operation at W = 1 in eager PyTorch, accumulating in float32."""
-    n_chunks = embeddings.shape[0]
-    rows = hits[..., None] + torch.tensor([-1, 0, 1])  # [B, K, 3]
-    inside = rows.clamp(0, n_chunks - 1)
-    gathered = embeddings[inside].float()  # [B, K, 3, D]
-    unit = torch.nn.functional.normalize(queries.float(), dim=1)
-    cosines = torch.einsum("bd,bkod->bko", unit, gathered) * row_scale[inside]
-    cohesion = torch.stack([continuity[0][inside[..., 0]], continuity[0][hits]], 2)
-    cohesion[(rows < 0)[..., [0, 2]] | (rows >= n_chunks)[..., [0, 2]]] = torch.nan
-    scores = cosines[..., [0, 2]] - lam * (1 - cohesion)
-    scores = scores.masked_fill(cohesion.isnan(), -torch.inf)
-    relevance = cosines[..., 1]
-    return NeighborScores(relevance, scores, scores > gamma * relevance[..., None])
 
 
 def test_neighbor_scores(corpus, size, report, benchmark):
@@ -39,19 +13,15 @@ def test_neighbor_scores(corpus, size, report, benchmark):
     def ours():
         return index.neighbor_scores(queries, hits)
 
-    def eager():
-        return eager_neighbor_scores(
-            queries, index.embeddings, index.continuity, hits, index.row_scale
-        )
-
-    result, expected = ours(), eager()
-    torch.testing.assert_close(result.relevance, expected.relevance, atol=1e-6, rtol=0)
-    torch.testing.assert_close(result.scores, expected.scores, atol=1e-6, rtol=0)
-    far = (expected.scores - 0.8 * expected.relevance[..., None]).abs() > 1e-6
-    assert torch.equal(result.mask[far], expected.mask[far])
+    result, with_torch = ours(), eager(index, queries, hits)
+    relevance, scores, mask = with_torch()
+    torch.testing.assert_close(result.relevance, relevance, atol=1e-6, rtol=0)
+    torch.testing.assert_close(result.scores, scores, atol=1e-6, rtol=0)
+    far = (scores - 0.8 * relevance[..., None]).abs() > 1e-6
+    assert torch.equal(result.mask[far], mask[far])
 
     timings = interleaved(
-        {"ours": ours, "eager": eager, "read": corpus.read_everything}, size.rounds
+        {"ours": ours, "eager": with_torch, "read": corpus.read_everything}, size.rounds
     )
     time = timings["ours"]
     rows_read = hits.numel() * (2 * size.window + 1)

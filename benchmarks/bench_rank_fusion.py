@@ -4,16 +4,15 @@ ranx is measured where it is installed (benchmarks/peers/requirements.txt), afte
 and with its run objects built beforehand.
 """
 
-import warnings
-
 import pytest
 import torch
 from measure import interleaved
+from peers import fusions
+from peers.pins import is_installed
 from torch import Tensor
 
 import scar_gpu
 
-K_RRF = 60
 # B, L, K; the first number of queries is what the slow versions are given as well.
 SHAPES = {"full": [(2000, 2, 100), (100_000, 2, 100), (1000, 8, 1000)], "tiny": [(20, 2, 10)]}
 SLOW_QUERIES = 2000
@@ -33,7 +32,7 @@ def with_torch(lists: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Sort by id, add up equal ids, sort by score."""
     ids = torch.cat(lists, 1)
     ranks = torch.cat([torch.arange(1, tensor.shape[1] + 1) for tensor in lists])
-    contributions = (1 / (K_RRF + ranks.float())).expand(ids.shape)
+    contributions = (1 / (fusions.K_RRF + ranks.float())).expand(ids.shape)
     ids, order = ids.sort(1)
     starts = torch.ones_like(ids, dtype=torch.bool)
     starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
@@ -42,35 +41,6 @@ def with_torch(lists: list[Tensor]) -> tuple[Tensor, Tensor]:
     documents = torch.full_like(ids, -1).scatter_(1, group, ids)
     scores, order = sums.sort(1, descending=True)
     return documents.gather(1, order), scores
-
-
-def with_dicts(lists: list[list[list[int]]]) -> list[list[tuple[int, float]]]:
-    results = []
-    for query in zip(*lists, strict=True):
-        scores: dict[int, float] = {}
-        for ids in query:
-            for rank, document in enumerate(ids, 1):
-                scores[document] = scores.get(document, 0.0) + 1 / (K_RRF + rank)
-        results.append(sorted(scores.items(), key=lambda item: -item[1]))
-    return results
-
-
-def with_ranx(lists: list[Tensor]):
-    """A function that fuses with ranx; None where ranx is missing."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import ranx
-    except ImportError:
-        return None
-    runs = []
-    for tensor in lists:
-        k = tensor.shape[1]
-        rows = enumerate(tensor.tolist())
-        runs.append(
-            ranx.Run({str(b): {str(i): float(k - t) for t, i in enumerate(ids)} for b, ids in rows})
-        )
-    return lambda: ranx.fuse(runs, norm=None, method="rrf", params={"k": K_RRF})
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -84,16 +54,14 @@ def test_rank_fusion(size, report, benchmark, pytestconfig):
         assert set(fused.ids[0, :length].tolist()) == set(documents[0].tolist()) - {-1}
 
         slow = [tensor[:SLOW_QUERIES] for tensor in lists]
-        rows = [tensor.tolist() for tensor in slow]
         functions = {
             "ours": lambda lists=lists: scar_gpu.rank_fusion(lists),
             "a torch sort/scatter version": lambda lists=lists: with_torch(lists),
-            "a Python dict version": lambda rows=rows: with_dicts(rows),
+            "a Python dict version": fusions.python_dict(slow),
         }
         is_small = n_queries * n_lists * k <= 400_000
-        ranx = with_ranx(slow) if is_small else None
-        if ranx is not None:
-            functions["ranx"] = ranx
+        if is_small and is_installed("ranx"):
+            functions["ranx"] = fusions.ranx(slow)
         timings = interleaved(functions, min(size.rounds, 9 if is_small else 3))
         ours = timings.pop("ours")
         targets = {"a torch sort/scatter version": 3, "a Python dict version": 10, "ranx": 60}

@@ -20,3 +20,5 @@ FULL = Size(n_chunks=1_000_000, dim=384, n_queries=8192, k=10, window=1, rounds=
 TINY = Size(n_chunks=2_000, dim=32, n_queries=16, k=3, window=1, rounds=2)
 # One call of an interactive user: everything is in cache and fixed costs decide.
 SMALL = Size(n_chunks=1_000, dim=384, n_queries=1, k=5, window=1, rounds=15)
+# What slow peers can be asked for; the matrix is still larger than the cache.
+PEERS = Size(n_chunks=100_000, dim=384, n_queries=4096, k=10, window=1, rounds=5)
