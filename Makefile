@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 EXTENSION := scar_gpu/_C.abi3.so
 
-.PHONY: demo test test-cpu test-triton lint types sanitize bench clean
+.PHONY: demo test test-cpu test-triton lint types sanitize bench bench-quick clean
 
 # torch comes first, so that the package builds against it and nothing fetches another build.
 $(VENV)/torch: constraints.txt
@@ -58,10 +58,15 @@ SANITIZED := $(addprefix tests/test_,row_scale.py continuity.py neighbor_scores.
   scar_expand.py window_expand.py spans.py search.py search_filter.py errors.py \
   rank_fusion.py rank_fusion_calls.py)
 
-# Measures, and puts the table into the README.
-bench: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)
+# Measures, and writes the README's table and docs/performance.md.
+bench: $(VENV)/text-io-cli-hybrid-faiss-dev-bench $(EXTENSION)
 	$(BIN)/python -m pytest -q benchmarks --report benchmarks/results/cpu.json
 	$(BIN)/python benchmarks/table.py benchmarks/results/cpu.json README.md
+	$(BIN)/python benchmarks/table.py benchmarks/results/cpu.json docs/performance.md
+
+# A look, in minutes, at smaller sizes: the targets are those of the full ones.
+bench-quick: $(VENV)/text-io-cli-hybrid-faiss-dev-bench $(EXTENSION)
+	$(BIN)/python -m pytest -q benchmarks --size quick
 
 clean:
 	rm -rf $(VENV) build $(EXTENSION)

@@ -36,7 +36,7 @@ print(high - before - sum(part.nbytes for part in parts))
 
 @pytest.mark.parametrize("operation", ["neighbor_scores", "scar_expand", "continuity"])
 def test_temporary_memory(operation, size, report, benchmark, pytestconfig):
-    name = "TINY" if size.rounds == 2 else "FULL"
+    name = pytestconfig.getoption("--size").upper()
     program = PROGRAM.format(
         folder=str(pytestconfig.rootpath / "benchmarks"), size=name, operation=operation
     )

@@ -14,7 +14,11 @@ from torch import Tensor
 import scar_gpu
 
 # B, L, K; the first number of queries is what the slow versions are given as well.
-SHAPES = {"full": [(2000, 2, 100), (100_000, 2, 100), (1000, 8, 1000)], "tiny": [(20, 2, 10)]}
+SHAPES = {
+    "full": [(2000, 2, 100), (100_000, 2, 100), (1000, 8, 1000)],
+    "quick": [(2000, 2, 100), (20_000, 2, 100)],
+    "tiny": [(20, 2, 10)],
+}
 SLOW_QUERIES = 2000
 
 

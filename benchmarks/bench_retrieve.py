@@ -14,7 +14,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from measure import interleaved
-from sizes import FULL, TINY, Size
+from sizes import FULL, QUICK, TINY, Size
 from text_corpus import TextCorpus
 
 from scar_gpu.storage import save_index
@@ -33,7 +33,8 @@ TARGETS = {
 
 def own_size(size: Size) -> Size:
     full = dataclasses.replace(FULL, n_chunks=100_000, n_queries=4 * BATCH, rounds=7)
-    return full if size == FULL else dataclasses.replace(TINY, chunks_per_doc=20)
+    quick = dataclasses.replace(full, n_chunks=20_000, n_queries=BATCH, rounds=3)
+    return {FULL: full, QUICK: quick}.get(size, dataclasses.replace(TINY, chunks_per_doc=20))
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,8 @@ class Corpus:
         for part in rows.split(ROWS_AT_ONCE):
             values = torch.randn(part.shape, generator=generator)
             part.copy_(torch.nn.functional.normalize(values, dim=1))
-        offsets = torch.arange(0, size.n_chunks + 1, size.chunks_per_doc)
+        n_docs = -(-size.n_chunks // size.chunks_per_doc)
+        offsets = (torch.arange(n_docs + 1) * size.chunks_per_doc).clamp(max=size.n_chunks)
         queries = torch.randn(size.n_queries, size.dim, generator=generator)
         hits = torch.randint(size.n_chunks, (size.n_queries, size.k), generator=generator)
         index = scar_gpu.ChunkIndex.build(rows, offsets, window=size.window)

@@ -1,4 +1,4 @@
-"""Workload sizes in one place: full for the figures, tiny so that the tests can run the suite."""
+"""Workload sizes in one place: full for the figures, quick for a look, tiny for the tests."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,9 @@ class Size:
 
 
 FULL = Size(n_chunks=1_000_000, dim=384, n_queries=8192, k=10, window=1, rounds=9)
+QUICK = Size(n_chunks=200_000, dim=384, n_queries=2048, k=10, window=1, rounds=3)
 TINY = Size(n_chunks=2_000, dim=32, n_queries=16, k=3, window=1, rounds=2)
+SIZES = {"full": FULL, "quick": QUICK, "tiny": TINY}
 # One call of an interactive user: everything is in cache and fixed costs decide.
 SMALL = Size(n_chunks=1_000, dim=384, n_queries=1, k=5, window=1, rounds=15)
 # What slow peers can be asked for; the matrix is still larger than the cache.

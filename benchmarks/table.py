@@ -1,38 +1,146 @@
-"""Turns a report of the benchmarks into the table of the README.
+"""Turns a report of the benchmarks into the README's table and into docs/performance.md.
 
-`python benchmarks/table.py REPORT.json` prints the table; with `README.md` as a second argument it
-is put between its marks there.
+python benchmarks/table.py REPORT.json                      prints all rows
+python benchmarks/table.py REPORT.json README.md            puts the key rows between its marks
+python benchmarks/table.py REPORT.json docs/performance.md  writes the page and its plots
 """
 
+import importlib
 import json
 import sys
 from pathlib import Path
 
 BEGIN = "<!-- benchmarks: begin -->\n"
 END = "<!-- benchmarks: end -->\n"
+# Work and rival of the rows that the README keeps, as beginnings.
+KEY_ROWS = (
+    ("neighbor_scores fp32", "eager"),
+    ("neighbor_scores fp16", "eager"),
+    ("scar_expand B=1 K=5", "one torch.mul"),
+    ("rank_fusion B=100000", "a torch sort/scatter"),
+    ("rank_fusion B=2000", "ranx"),
+    ("search_expand N=500000 B=256 k=10 fp32", ""),
+)
+HEAD = """# Performance
+
+Written by `make bench`, from `{source}`. Every figure is a ratio of medians from one interleaved
+run, so that a drifting machine does not decide it; times and rates say something about one machine
+and are not kept. Where a row has a rival, the ratio is the rival's time over ours unless the row
+names a share. Losing rows come first in each section: missed targets, then rivals that are faster.
+A ratio below 1 against a rival means that the rival is faster.
+
+Every benchmark first compares its result with the reference or with the rival's; matrices are
+larger than the caches unless a row says "in cache"; rivals are set up outside the timing as their
+documentation advises and pinned in `benchmarks/peers/requirements.txt`. To repeat:
+
+    pip install --constraint constraints.txt --requirement benchmarks/peers/requirements.txt
+    make bench          # everything; make bench-quick for a look at smaller sizes
+
+{machine}
+"""
+
+
+def table(rows: list[dict]) -> list[str]:
+    lines = ["| work | against | ratio | target | |", "|---|---|---|---|---|"]
+    for row in sorted(rows, key=lambda row: (row[""] != "MISSED", not loses(row))):
+        cells = [row[name] for name in ("work", "against", "ratio", "target", "")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def loses(row: dict) -> bool:
+    """Whether a rival is faster."""
+    return row["section"] in ("peers", "rank_fusion") and float(row["ratio"]) < 1
+
+
+def measured_with(report: dict) -> str:
+    about = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
+    return f"Measured with: {about}."
 
 
 def markdown(report: dict) -> str:
-    """The rows of a report, missed targets first, and what they were measured on."""
-    rows = sorted(report["rows"], key=lambda row: row[""] != "MISSED")
-    lines = ["| work | against | ratio | target | |", "|---|---|---|---|---|"]
-    for row in rows:
-        cells = [row[name] for name in ("work", "against", "ratio", "target", "")]
-        lines.append("| " + " | ".join(cells) + " |")
-    about = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
-    return "\n".join([*lines, "", f"Measured with: {about}.", ""])
+    """The README's rows and how many targets were met."""
+    rows = [
+        row
+        for work, rival in KEY_ROWS
+        for row in report["rows"]
+        if row["work"].startswith(work) and row["against"].startswith(rival)
+    ]
+    judged = [row[""] for row in report["rows"] if row[""]]
+    summary = f"{judged.count('met')} of {len(judged)} targets met; all rows, the losing ones first"
+    lines = [*table(rows), "", f"{summary}: [docs/performance.md](docs/performance.md)."]
+    return "\n".join([*lines, measured_with(report), ""])
 
 
-def insert(text: str, table: str) -> str:
-    """`text` with `table` between the marks."""
+def insert(text: str, rows: str) -> str:
+    """`text` with `rows` between the marks."""
     head, rest = text.split(BEGIN)
-    return head + BEGIN + table + END + rest.split(END)[1]
+    return head + BEGIN + rows + END + rest.split(END)[1]
+
+
+def summary_of(section: str) -> str:
+    """The first docstring line of a section's file."""
+    source = (Path(__file__).parent / f"bench_{section}.py").read_text()
+    return source.split('"""')[1].split("\n\n")[0].replace("\n", " ")
+
+
+def page(report: dict, source: str) -> str:
+    """docs/performance.md."""
+    parts = [HEAD.format(source=source, machine=measured_with(report))]
+    sections = dict.fromkeys(row["section"] for row in report["rows"])
+    for section in sections:
+        rows = [row for row in report["rows"] if row["section"] == section]
+        parts.append("\n".join([f"## {section}", "", summary_of(section), "", *table(rows), ""]))
+        if section == "growth":
+            parts.append("![cost against size](performance-growth.png)\n")
+    return "\n".join(parts)
+
+
+def plot(curves: list[dict], path: Path) -> None:
+    """One panel per variable, logarithmic axes, cost relative to the first point."""
+    plt = importlib.import_module("matplotlib.pyplot")
+    variables = list(dict.fromkeys(curve["variable"] for curve in curves))
+    columns = 3
+    lines = -(-len(variables) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(4 * columns, 3.2 * lines), squeeze=False)
+    styles = {"scar_expand": "C0o-", "search": "C1s-", "rank_fusion": "C2^-", "retrieve": "C3d-"}
+    for axis, variable in zip(axes.flat, variables, strict=False):
+        for curve in (curve for curve in curves if curve["variable"] == variable):
+            name = curve["work"].split(",")[0]
+            axis.loglog(curve["sizes"], curve["costs"], styles.get(name, "C4."), label=name)
+            start = curve["sizes"][0]
+            power = -1 if variable == "threads" else 1
+            ideal = [(size / start) ** power for size in curve["sizes"]]
+            axis.loglog(curve["sizes"], ideal, color="0.8", zorder=0)
+        axis.set_xlabel(variable)
+        axis.set_ylabel("cost, first = 1")
+        ticks = sorted({s for c in curves if c["variable"] == variable for s in c["sizes"]})
+        axis.set_xticks(ticks[:: -(-len(ticks) // 5)], minor=False)
+        axis.set_xticks([], minor=True)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.yaxis.set_minor_formatter("")
+        axis.legend(fontsize=8)
+    for axis in axes.flat[len(variables) :]:
+        axis.set_visible(False)
+    figure.suptitle("grey: linear in size, inverse in threads", fontsize=9)
+    figure.tight_layout()
+    figure.savefig(path, dpi=80, metadata={"Software": None})
+
+
+def main(source: str, target: str | None = None) -> None:
+    report = json.loads(Path(source).read_text())
+    if target is None:
+        print("\n".join(table(report["rows"])))
+    elif Path(target).name == "README.md":
+        readme = Path(target)
+        readme.write_text(insert(readme.read_text(), markdown(report)))
+    else:
+        Path(target).parent.mkdir(exist_ok=True)
+        Path(target).write_text(page(report, source))
+        if report["curves"]:
+            plot(report["curves"], Path(target).with_name("performance-growth.png"))
 
 
 if __name__ == "__main__":
-    table = markdown(json.loads(Path(sys.argv[1]).read_text()))
-    if len(sys.argv) > 2:
-        page = Path(sys.argv[2])
-        page.write_text(insert(page.read_text(), table))
-    else:
-        print(table, end="")
+    main(*sys.argv[1:])

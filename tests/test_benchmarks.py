@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import table
 from peers import pins
+from report import slope
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,6 +26,9 @@ def test_every_benchmark_runs_on_tiny_sizes(tmp_path):
     assert all(float(row["ratio"]) >= 0 for row in rows)
     # only ratios are kept: a time or a rate says something about one machine
     assert not re.search(r"milliseconds|queries/s", report.read_text())
+    page = tmp_path / "docs" / "performance.md"
+    table.main(str(report), str(page))
+    assert all(f"| {row['work']} |" in page.read_text() for row in rows)
 
 
 def test_a_peer_of_another_version_is_an_error():
@@ -38,3 +43,19 @@ def test_every_peer_is_pinned():
     named = set(re.findall(r'\(\s*"([a-z-]+)",\s', source))
     assert named
     assert named <= set(pinned)
+
+
+def row(work: str, ratio: str, met: str = "") -> dict[str, str]:
+    names = {"work": work, "against": "a rival", "target": "", "section": "peers"}
+    return {**names, "ratio": ratio, "": met}
+
+
+def test_losing_rows_come_first():
+    rows = [row("faster", "2.00"), row("slower", "0.50"), row("missed", "3.00", "MISSED")]
+    works = [line.split("|")[1].strip() for line in table.table(rows)[2:]]
+    assert works == ["missed", "slower", "faster"]
+
+
+def test_the_exponent_of_a_power_law():
+    assert slope([1, 2, 4, 8], [3 * size**1.5 for size in (1, 2, 4, 8)]) == pytest.approx(1.5)
+    assert slope([1, 2, 4], [7.0, 7.0, 7.0]) == pytest.approx(0)

@@ -1,0 +1,106 @@
+"""What a run of the benchmarks found: rows of ratios, and curves of cost against size."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from measure import Timing
+
+# Rates and times say something about a machine; only ratios are worth keeping.
+ABSOLUTE = ("queries/s", "milliseconds")
+
+
+@dataclass
+class Report:
+    """Rows of the closing table, and curves for the plots."""
+
+    rows: list[dict[str, str]] = field(default_factory=list)
+    curves: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(
+        self,
+        benchmark: Any,
+        *,
+        work: str,
+        against: str,
+        ratio: float,
+        target: str = "",
+        met: bool | None = None,
+        timing: Timing,
+        bytes_read: int = 0,
+    ) -> None:
+        """Add one row, and the same to the benchmark's extra_info."""
+        verdict = "" if met is None else "met" if met else "MISSED"
+        if bytes_read:
+            benchmark.extra_info["GB/s"] = bytes_read / timing.median / 1e9
+        self._add(benchmark, work, against, f"{ratio:.2f}", target, verdict, f"{timing.spread:.0%}")
+
+    def add_memory(self, benchmark: Any, *, work: str, extra: int, limit: int) -> None:
+        """Add a row for temporary memory."""
+        verdict = "met" if extra <= limit else "MISSED"
+        size = f"{max(extra, 0) / 2**20:.1f}"
+        self._add(benchmark, work, "temporary memory, MiB", size, f"<= {limit >> 20}", verdict, "")
+
+    def add_curve(
+        self, benchmark: Any, *, work: str, variable: str, sizes: list[int], costs: list[float]
+    ) -> None:
+        """Add costs (of any unit) against sizes, and a row for the exponent of their growth."""
+        exponent = slope(sizes, costs)
+        curve = {"work": work, "variable": variable, "sizes": sizes}
+        self.curves.append({**curve, "costs": [cost / costs[0] for cost in costs]})
+        self._add(benchmark, work, f"exponent of cost in {variable}", f"{exponent:.2f}", "", "", "")
+
+    def _add(
+        self,
+        benchmark: Any,
+        work: str,
+        against: str,
+        ratio: str,
+        target: str,
+        met: str,
+        spread: str,
+    ) -> None:
+        row = {"work": work, "against": against, "ratio": ratio, "target": target, "": met}
+        row["spread"] = spread
+        benchmark.extra_info.update(row)
+        section = Path(benchmark.fullname.split("::")[0]).stem.removeprefix("bench_")
+        self.rows.append({**row, "section": section})
+
+    def write(self, path: Path) -> None:
+        """Write everything but absolute figures, with what it was measured on."""
+        root = Path(__file__).parents[1]
+        revision = subprocess.run(
+            ["git", "rev-parse", "--short=12", "HEAD"], cwd=root, capture_output=True, text=True
+        )
+        machine = {
+            "PyTorch": torch.__version__.split("+")[0],
+            "threads": torch.get_num_threads(),
+            "instruction set": importlib.import_module("scar_gpu._C").instruction_sets()[0],
+            "revision": revision.stdout.strip() or "unknown",
+        }
+        rows = [row for row in self.rows if not row["against"].startswith(ABSOLUTE)]
+        document = {"machine": machine, "rows": rows, "curves": self.curves}
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
+    def lines(self) -> list[str]:
+        """The rows as an aligned table."""
+        names = [name for name in self.rows[0] if name != "section"]
+        cells = [names, *([row[name] for name in names] for row in self.rows)]
+        widths = [max(len(line[column]) for line in cells) for column in range(len(names))]
+        return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+
+
+def slope(sizes: list[int], costs: list[float]) -> float:
+    """The least-squares slope of log cost over log size."""
+    x = [math.log(size) for size in sizes]
+    y = [math.log(cost) for cost in costs]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    covariance = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    return covariance / sum((a - mean_x) ** 2 for a in x)
