@@ -31,19 +31,21 @@ Lists::Lists(const std::vector<Tensor>& rankings, const std::optional<std::vecto
     names.push_back("rankings[" + std::to_string(l) + "]");
     ids.emplace_back(rankings[l], names.back().c_str());
     if (l == 0) n_queries = ids[0].size(0);
-    check(ids[l].size(0) == n_queries, names.back(), " must have the queries of rankings[0]");
+    check(ids[l].size(0) == n_queries, names.back(), " must have ", n_queries,
+          " rows like rankings[0], got ", ids[l].size(0));
     lengths.push_back(ids[l].size(1));
     n_entries += lengths[l];
     longest = std::max(longest, lengths[l]);
   }
   if (!given) return;
-  check(given->size() == rankings.size(), "ranks must have one tensor per list, got ",
-        given->size());
+  check(given->size() == rankings.size(), "ranks must have one tensor per list (", rankings.size(),
+        "), got ", given->size());
   for (size_t l = 0; l < given->size(); ++l) {
     names.push_back("ranks[" + std::to_string(l) + "]");
     ranks.emplace_back((*given)[l], names.back().c_str());
     check(ranks[l].size(0) == n_queries && ranks[l].size(1) == lengths[l], names.back(),
-          " must have the shape of its list");
+          " must have shape [", n_queries, ", ", lengths[l], "], got [", ranks[l].size(0), ", ",
+          ranks[l].size(1), "]");
   }
 }
 
@@ -142,7 +144,8 @@ std::vector<Tensor> rank_fusion(std::vector<Tensor> rankings,
   if (contributions) {
     const View<double, 2> table(*contributions, "contributions");
     check(table.size(0) == n_lists && (ranks || table.size(1) >= lists.longest),
-          "contributions must have a row per list and a column per rank");
+          "contributions must have shape [", n_lists, ", R >= ", ranks ? 0 : lists.longest,
+          "], got [", table.size(0), ", ", table.size(1), "]");
     n_ranks = table.size(1);
   }
   check(!top_n || *top_n >= 1, "top_n must be >= 1, got ", top_n ? *top_n : 0);

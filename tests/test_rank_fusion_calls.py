@@ -143,6 +143,20 @@ def test_bad_input(wrong, error, message):
         scar_gpu.rank_fusion(**(GOOD | wrong))
 
 
+@pytest.mark.parametrize("shape", [(2, 0), (0, 2)], ids=["no-entries", "no-queries"])
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [row for row in BAD if not row[0].keys() & {"rankings", "ranks", "contributions"}],
+    ids=lambda value: str(value)[:60],
+)
+def test_bad_input_with_empty_lists(device, shape, wrong, error, message):
+    import scar_gpu
+
+    ids = torch.zeros(shape, dtype=torch.int64, device=device)
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        scar_gpu.rank_fusion([ids, ids], **wrong)
+
+
 VALUES = [
     ({"rankings": [IDS, IDS - 3]}, "rankings[1][0, 0] must be -1 or in [0, 4611686018427387905), "
      "got -2"),
@@ -197,6 +211,7 @@ def test_sums_beyond_the_integers_are_refused(device):
     [
         ([1.0], TypeError, "scores must be a torch.Tensor, got list"),
         (IDS, TypeError, "scores must be floating-point, got torch.int64"),
+        (torch.zeros(2, 0).long(), TypeError, "scores must be floating-point, got torch.int64"),
         (torch.tensor(1.0), ValueError, "scores must have at least one dimension, got none"),
     ],
 )
@@ -205,3 +220,18 @@ def test_bad_scores(scores, error, message):
 
     with pytest.raises(error, match=re.escape(message)):
         scar_gpu.scores_to_ranks(scores)
+
+
+@only_on("cpu")
+@pytest.mark.parametrize(
+    ("rankings", "ranks", "table", "message"),
+    [
+        ([IDS, IDS[:1]], None, None, "rankings[1] must have 2 rows like rankings[0], got 1"),
+        ([IDS, IDS], [IDS], None, "ranks must have one tensor per list (2), got 1"),
+        ([IDS], [IDS[:, :1]], None, "ranks[0] must have shape [2, 2], got [2, 1]"),
+        ([IDS, IDS], None, TABLE[:, :1], "contributions must have shape [2, R >= 2], got [2, 1]"),
+    ],
+)
+def test_the_raw_operation_names_what_it_got(rankings, ranks, table, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        torch.ops.scar_gpu.rank_fusion(rankings, ranks, 60.0, None, table, None, False, False)

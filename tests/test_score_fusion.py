@@ -3,6 +3,7 @@
 import math
 import random
 import re
+from fractions import Fraction
 
 import pytest
 import torch
@@ -162,6 +163,125 @@ def test_compiles_without_a_graph_break(device, dynamic):
     torch.compiler.reset()
 
 
+def exact_sums(lists, scores, weights, normalize):
+    """id: (sum, sum of sizes), of the formula in fractions; one occurrence per list and id."""
+    total = {}
+    for ids, values, weight in zip(lists, scores, weights, strict=True):
+        numbers = [Fraction(value) for value in values]
+        low, high = min(numbers), max(numbers)
+        mean = sum(numbers) / len(numbers)
+        variance = sum((s - mean) ** 2 for s in numbers) / len(numbers)
+        for i, s in zip(ids, numbers, strict=True):
+            if normalize == "minmax":
+                s = Fraction(1) if low == high else (s - low) / (high - low)
+            elif normalize == "zscore":
+                size = math.sqrt((s - mean) ** 2 / variance) if variance else 0.0
+                s = Fraction(size if s > mean else -size)
+            total.setdefault(i, []).append(s * Fraction(weight))
+    return {i: (sum(terms), sum(map(abs, terms))) for i, terms in total.items()}
+
+
+EXTREME = (1.7e308, -1.7e308, 1e308, 3e200, -1e-200, 5e-324, -1.5e-323, 2.0, 1 + 2**-52, 0.0)
+
+
+@pytest.mark.parametrize("normalize", ["minmax", "zscore", "none"])
+def test_no_finite_number_is_too_large_or_too_small(normalize):
+    """Products and spans beyond float64, and below it, against the formula in fractions."""
+    import scar_gpu
+
+    for seed in range(60):
+        choose = random.Random(seed)
+        some = choose.sample(EXTREME, choose.randint(1, 4))  # often all of one size
+        lists = [choose.sample(range(6), choose.randint(1, 5)) for _ in range(3)]
+        scores = [[choose.choice(some) for _ in ids] for ids in lists]
+        weights = [choose.choice([1.7e308, 1e-300, 5e-324, 1.5, 1]) for _ in lists]
+        result = scar_gpu.score_fusion(
+            [torch.tensor([ids]) for ids in lists],
+            [torch.tensor([values], dtype=torch.float64) for values in scores],
+            weights=weights,
+            normalize=normalize,
+        )
+        expected = exact_sums(lists, scores, weights, normalize)
+        length = int(result.lengths)
+        found = dict(
+            zip(result.ids[0, :length].tolist(), result.scores[0, :length].tolist(), strict=True)
+        )
+        assert found.keys() == expected.keys()
+        largest = max(size for _, size in expected.values())
+        beyond = Fraction(torch.finfo(torch.float32).max)
+        for i, (value, size) in expected.items():
+            value = min(max(value, -beyond), beyond)
+            # A few roundings in float64, one to 45 bits of the largest, one to float32.
+            allowed = size * Fraction(2) ** -48 + largest * Fraction(2) ** -44
+            allowed += abs(value) * Fraction(2) ** -24 + Fraction(2) ** -150
+            assert abs(Fraction(found[i]) - value) <= allowed, (seed, i)
+
+
+def test_the_order_is_right_where_every_score_is_beyond_float32():
+    import scar_gpu
+
+    scores = torch.tensor([[1e200, -1e200, 3e200]], dtype=torch.float64)
+    result = scar_gpu.score_fusion(
+        [torch.tensor([[1, 2, 3]])], [scores], normalize="none", weights=[1e200]
+    )
+    largest = torch.finfo(torch.float32).max
+    assert result.ids.tolist() == [[3, 1, 2]]
+    assert result.scores.tolist() == [[largest, largest, -largest]]
+
+
+def test_neighbouring_numbers_have_z_scores():
+    """The mean of 1 and the next number is neither of them."""
+    import scar_gpu
+
+    scores = torch.tensor([[1, 1 + 2**-52]], dtype=torch.float64)
+    result = scar_gpu.score_fusion([torch.tensor([[1, 2]])], [scores], normalize="zscore")
+    assert result.ids.tolist() == [[2, 1]]
+    assert result.scores.tolist() == [[1.0, -1.0]]
+
+
+def test_lists_keep_apart_where_contributions_round_up():
+    """The last list's highest number next to the list before's lowest, of the largest size."""
+    import scar_gpu
+
+    size = 1 - 2**-53
+    ids = [torch.tensor([[7, 7, 7]]), torch.tensor([[7, 7, 7]])]
+    scores = [torch.tensor([[-size, -size, -size]]).double()] * 2
+    scores[1] = torch.tensor([[size, size, -size]]).double()
+    for _ in range(2):
+        result = scar_gpu.score_fusion(ids, scores, normalize="none")
+        assert result.scores[0, 0].item() == 0.0
+        scores = scores[::-1]
+
+
+@only_on("cpu")
+def test_an_id_out_of_range_is_refused_on_the_cpu():
+    import scar_gpu
+
+    for bad in (-5, 2**62 + 1):
+        ids = torch.tensor([[1, 2], [-1, bad]])
+        message = rf"^ids\[1\]\[1, 1\] must be -1 or in \[0, {2**62 + 1}\), got {bad}$"
+        with pytest.raises(IndexError, match=message):
+            scar_gpu.score_fusion([ids.clamp(0, 9), ids], [torch.ones(2, 2)] * 2, weights=[1, 0])
+    torch.compiler.reset()
+    compiled = torch.compile(scar_gpu.score_fusion, fullgraph=True, backend="aot_eager")
+    with pytest.raises(RuntimeError, match=r"ids\[0\] must be -1 or in"):
+        compiled([torch.tensor([[1, -5]])], [torch.ones(1, 2)])
+    torch.compiler.reset()
+
+
+@only_on("cuda")
+def test_an_id_out_of_range_is_padding_on_a_gpu(device):
+    import scar_gpu
+
+    ids = torch.tensor([[-5, 4, 2**62 + 1]], device=device)
+    result = scar_gpu.score_fusion([ids], [torch.ones(1, 3, device=device)])
+    assert result.ids.tolist() == [[4, -1, -1]]
+
+
+def test_the_largest_id():
+    assert fuse([[2**62, 0]], [[2, 1]]) == ([2**62, 0], [1.0, 0.0])
+
+
 IDS, SCORES = torch.tensor([[1, 2]]), torch.tensor([[0.5, 0.25]])
 BAD = [
     ({"ids": []}, ValueError, "ids must have at least one list, got none"),
@@ -176,12 +296,31 @@ BAD = [
     ({"normalize": "max"}, ValueError,
      "normalize must be 'minmax', 'zscore' or 'none', got 'max'"),
     ({"top_n": 0}, ValueError, "top_n must be >= 1, got 0"),
+    ({"top_n": 2**31}, ValueError, f"top_n must be below 2^31, got {2**31}"),
+    ({"top_n": True}, TypeError, "top_n must be an int, got bool"),
+    ({"weights": [True]}, TypeError, "weights[0] must be a float, got bool"),
+    ({"ids": [IDS] * (2**17 + 1)}, ValueError, f"ids must have at most {2**17} lists, "
+     f"got {2**17 + 1}"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("wrong", "error", "message"), BAD)
+@pytest.mark.parametrize(("wrong", "error", "message"), BAD, ids=lambda value: str(value)[:60])
 def test_bad_input(wrong, error, message):
     import scar_gpu
 
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         scar_gpu.score_fusion(**({"ids": [IDS], "scores": [SCORES]} | wrong))
+
+
+@pytest.mark.parametrize("shape", [(1, 0), (0, 2)], ids=["no-entries", "no-queries"])
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [row for row in BAD if row[0].keys() & {"weights", "normalize", "top_n"}],
+    ids=lambda value: str(value)[:60],
+)
+def test_bad_input_with_empty_lists(shape, wrong, error, message):
+    import scar_gpu
+
+    ids, scores = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        scar_gpu.score_fusion([ids], [scores], **wrong)

@@ -130,13 +130,13 @@ def scores_to_ranks(scores: Tensor) -> Tensor:
         checks.fail(TypeError, "scores", "be floating-point", scores.dtype)
     if scores.dim() == 0:
         checks.fail(ValueError, "scores", "have at least one dimension", "none")
+    if scores.numel() == 0:
+        return torch.empty_like(scores, dtype=torch.int32, requires_grad=False)
     scores = scores.detach()
     scores = torch.where(scores.isnan(), -torch.inf, scores)
     values, order = scores.sort(-1, descending=True)
     position = torch.arange(1, scores.shape[-1] + 1, dtype=torch.int32, device=scores.device)
     starts_rank = torch.ones_like(values, dtype=torch.bool)
     starts_rank[..., 1:] = values[..., 1:] != values[..., :-1]
-    if scores.numel() == 0:
-        return torch.empty_like(scores, dtype=torch.int32)
     ranks = torch.where(starts_rank, position, 0).cummax(-1).values
     return torch.empty_like(ranks).scatter_(-1, order, ranks)
