@@ -1,7 +1,6 @@
 """rank_fusion: bit for bit the definition, on every backend and in any order of evaluation."""
 
 import math
-import random
 from fractions import Fraction
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backends import bits, only_on
-from tests.cases_fusion import FUSION_CASES
+from tests.cases_fusion import FUSION_CASES, LENGTHS, as_options, random_call, tensors
 from tests.closeness import assert_same_bits
 from tests.corpora import LAYOUTS, seeded
 from tests.fusion_backend import install_triton_launcher
@@ -58,20 +57,6 @@ def fuse_or_define(request, fuse):
     return fuse if request.param == "public" else reference.rank_fusion
 
 
-def as_options(options):
-    """The options of a hand case as arguments."""
-    changed = dict(options)
-    if "contributions" in options:
-        changed["contributions"] = torch.tensor(options["contributions"], dtype=torch.float64)
-    if "ranks" in options:
-        changed["ranks"] = [torch.tensor([ranks]) for ranks in options["ranks"]]
-    return changed
-
-
-def tensors(lists, dtype=torch.int64):
-    return [torch.tensor([ids], dtype=dtype) for ids in lists]
-
-
 @pytest.mark.parametrize("case", FUSION_CASES, ids=lambda case: case.name)
 def test_hand_cases(fuse_or_define, case):
     width = case.options.get("top_n", sum(map(len, case.lists)))
@@ -93,35 +78,6 @@ def test_hand_cases(fuse_or_define, case):
 
 def test_one_is_exactly_one(fuse):
     assert fuse(tensors([[3], [3]]), weights=[30.5, 30.5]).scores[0, 0].item() == 1.0
-
-
-LENGTHS = ([0], [1], [0, 0], [7], [5, 3], [1, 0, 6], [4, 4, 4, 4], [9, 2, 3, 1, 8], [2] * 17)
-
-
-def random_call(seed, lengths, n_queries=3):
-    """Random lists with repeats and padding, and random options."""
-    choose, generator = random.Random(seed), seeded(seed)
-    limit = choose.choice([3, 12, 2**62])
-    rankings = [torch.randint(-1, limit, (n_queries, n), generator=generator) for n in lengths]
-    longest, n_lists = max(lengths), len(lengths)
-    options = {"details": choose.random() < 0.6}
-    way = choose.random()
-    if way < 0.4:
-        scales = [0, 1, 0.5, 2.5, 1e-9, 1e30, 5e-324, 1e308]
-        options["weights"] = [choose.choice(scales) for _ in lengths]
-        options["k"] = choose.choice([1e-300, 0.5, 2, 60, 1e6])
-    elif way < 0.7:
-        table = torch.rand(n_lists, longest + 1, generator=generator, dtype=torch.float64)
-        options["contributions"] = table * choose.choice([0, 1, 1e-300, 1e-5, 1e300])
-    if choose.random() < 0.5:
-        options["duplicates"] = "sum"
-    if choose.random() < 0.4 and longest:
-        options["ranks"] = [
-            torch.randint(1, longest + 1, ids.shape, generator=generator) for ids in rankings
-        ]
-    if choose.random() < 0.5:
-        options["top_n"] = choose.choice([1, 3, 100])
-    return rankings, options
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
