@@ -19,7 +19,8 @@ from text_corpus import TextCorpus
 
 from scar_gpu.storage import save_index
 from scar_gpu.text import Retriever, json_lines
-from scar_gpu.text.retrieval import Settings, as_tensor, find
+from scar_gpu.text.retrieval import Asked, as_tensor, find
+from scar_gpu.text.settings import Settings
 
 K = 5
 BATCH = 2048
@@ -101,12 +102,10 @@ def test_retrieve(kind, with_text, size, corpus, retriever, report, benchmark, t
 
     def operations():
         for vectors, hits in batches(corpus):
-            find(
-                retriever.index,
-                as_tensor("vectors", vectors, device),
-                as_tensor("hits", hits, device),
-                Settings(),
+            asked = Asked(
+                as_tensor("vectors", vectors, device), hits=as_tensor("hits", hits, device)
             )
+            find(retriever.index, None, asked, Settings())
 
     ours()
     check(retriever, corpus, path, kind, with_text)

@@ -225,9 +225,7 @@ def rank_fusion(
     n_lists = len(rankings)
     if ranks is not None:
         check_lists("ranks", ranks, ID_DTYPES, like=rankings)
-    check_number("k", k)
-    if not 0 < k <= 1e6:
-        fail(ValueError, "k", "be > 0 and <= 1000000", k)
+    check_rank_constant("k", k)
     check_weights(weights, n_lists)
     if contributions is not None:
         shape = (n_lists, "R")
@@ -264,6 +262,13 @@ def check_lists(
         else:
             device = like[0].device
         check_tensor(f"{name}[{number}]", tensor, dtypes, shape, device, owner)
+
+
+def check_rank_constant(name: str, k: float) -> None:
+    """Check the k of 1 / (k + rank)."""
+    check_number(name, k)
+    if not 0 < k <= 1e6:
+        fail(ValueError, name, "be > 0 and <= 1000000", k)
 
 
 def check_weights(weights: list[float] | None, n_lists: int) -> None:

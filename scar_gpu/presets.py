@@ -148,7 +148,5 @@ def _check(lengths: Sequence[int], k: float, weights: Sequence[float]) -> None:
         checks.fail(ValueError, "lengths", "have at least one list", "none")
     for number, length in enumerate(lengths):
         checks.check_at_least(f"lengths[{number}]", length, 0)
-    checks.check_number("k", k)
-    if not 0 < k <= 1e6:
-        checks.fail(ValueError, "k", "be > 0 and <= 1000000", k)
+    checks.check_rank_constant("k", k)
     checks.check_weights(list(weights), len(lengths))

@@ -87,8 +87,8 @@ def score_fusion(
         valid = is_document & numeric.isfinite() & (weight > 0)
         if list_ids.shape[1]:
             numeric = _normalized(numeric, valid, normalize)
-        documents = torch.where(valid, list_ids, -1)
-        parts.append((documents, *_product(torch.where(valid, numeric, 0.0), weight)))
+        values = torch.where(valid, numeric, 0.0)
+        parts.append((torch.where(valid, list_ids, -1), *_product(values, weight)))
     documents, mantissas, exponents = zip(*parts, strict=True)
     return _fused(documents, torch.cat(mantissas, 1), torch.cat(exponents, 1), top_n)
 

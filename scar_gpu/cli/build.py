@@ -68,6 +68,9 @@ def build(
         str | None,
         typer.Option(help="The document of each row: a .npy or .txt file, or the column."),
     ] = None,
+    lexical: Annotated[
+        bool, typer.Option("--lexical", help="Index the words too, for retrieve --hybrid.")
+    ] = False,
     overwrite: Overwrite = False,
     resume: Annotated[
         bool, typer.Option(help="Use the vectors that an interrupted build has kept.")
@@ -81,6 +84,10 @@ def build(
     started = time.perf_counter()
     _check_folder(output, overwrite)
     place = checked_device(device)
+    if lexical:
+        from scar_gpu.text.extras import import_extra
+
+        import_extra("bm25s", "hybrid")
     from scar_gpu import ChunkIndex
     from scar_gpu.cli.own_vectors import read_own
     from scar_gpu.storage import save_index
@@ -92,6 +99,8 @@ def build(
             embeddings, vector_column, doc_offsets, doc_ids, source, id_column, text_column
         )
         record = None
+        if lexical and (chunks is None or not chunks.end.any()):
+            raise ValueError("lexical must come with SOURCE, the texts of the vectors, got none")
     else:
         for option, value in own.items():
             if value is not None:
@@ -122,12 +131,18 @@ def build(
     index = ChunkIndex.build(
         vectors, offsets, window=window, dtype=_torch_dtype(dtype), device=place
     )
-    save_index(output, index, chunks=chunks, embedder=record, overwrite=overwrite)
+    words = None
+    if lexical and chunks is not None:
+        from scar_gpu.text.lexical import LexicalIndex
+
+        words = LexicalIndex.of_chunks(chunks)
+    save_index(output, index, chunks=chunks, lexical=words, embedder=record, overwrite=overwrite)
     if work is not None:
         work.remove()
+    also = "" if words is None else f", {len(words.words):,} words"
     note(
         f"{output}: {index.n_docs:,} documents, {index.n_chunks:,} chunks of {index.dim} "
-        f"dimensions, in {time.perf_counter() - started:.1f} s"
+        f"dimensions{also}, in {time.perf_counter() - started:.1f} s"
     )
 
 

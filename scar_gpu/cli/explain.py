@@ -16,13 +16,18 @@ from scar_gpu.cli.messages import note
 from scar_gpu.cli.options import (
     Device,
     Gamma,
+    Hybrid,
     Index,
     Lam,
     Model,
     Overwrite,
+    Pool,
     QueryPrompt,
+    RrfK,
+    Weights,
     Window,
     checked_device,
+    hybrid_options,
 )
 from scar_gpu.cli.outputs import check_output, replacing
 
@@ -43,6 +48,10 @@ def explain(
     window: Window = None,
     lam: Lam = 0.1,
     gamma: Gamma = 0.8,
+    hybrid: Hybrid = False,
+    pool: Pool = None,
+    weights: Weights = None,
+    rrf_k: RrfK = None,
     model: Model = None,
     query_prompt: QueryPrompt = None,
     device: Device = None,
@@ -56,11 +65,18 @@ def explain(
     if output is not None:
         check_output(output, overwrite, (".html", ".htm"))
     from scar_gpu.cli.opened import open_with_model, table_with_text
+    from scar_gpu.text.retrieval import Asked, find_hits
+    from scar_gpu.text.settings import Settings
 
-    retriever = open_with_model(index, model, device=checked_device(device), prompt=query_prompt)
+    settings = Settings(k=k, **hybrid_options(hybrid, pool, weights, rrf_k))
+    retriever = open_with_model(
+        index, model, device=checked_device(device), prompt=query_prompt, needs_lexical=hybrid
+    )
     chunks = table_with_text(retriever)
     vector = retriever.encode_queries(query)
-    hits = judge(retriever.index, vector, k, lam, gamma, window)
+    words = retriever.lexical if hybrid else None
+    found, relevance = find_hits(retriever.index, words, Asked(vector, [query]), settings)
+    hits = judge(retriever.index, vector, found, relevance, lam, gamma, window)
     if output is None:
         console = Console(highlight=False, width=None if Console().is_terminal else _WIDTH)
         _print(console, chunks, hits, lam, gamma)

@@ -36,6 +36,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "vectors", f"{found['dim']} dimensions, {found['dtype']}"
     yield "window", f"{found['window']}"
     yield "text", "yes" if found["text"] else "no"
+    yield "lexical lists", "yes" if found["lexical"] else "no"
     embedder = found["embedder"] or {}
     yield "model", embedder.get("name", "not known: own vectors")
     if embedder:

@@ -69,21 +69,26 @@ class Hit:
 
 
 def judge(
-    index: ChunkIndex, vector: Tensor, k: int, lam: float, gamma: float, window: int | None
+    index: ChunkIndex,
+    vector: Tensor,
+    hits: Tensor,
+    relevance: Tensor | None,
+    lam: float,
+    gamma: float,
+    window: int | None,
 ) -> list[Hit]:
-    """Search with one query [1, D] and judge the neighbours of its hits."""
-    found = index.search(vector, k)
+    """Judge the neighbours of the hits [1, K] of one query [1, D]."""
     judged = index.neighbor_scores(
-        vector, found.ids, lam=lam, gamma=gamma, relevance=found.scores, window=window
+        vector, hits, lam=lam, gamma=gamma, relevance=relevance, window=window
     )
-    rows = found.ids[0].tolist()
+    rows = hits[0].tolist()
     reach = judged.scores.shape[2] // 2
     offsets = [*range(-reach, 0), *range(1, reach + 1)]
-    hits = []
+    found = []
     for position, row in enumerate(rows):
         if row < 0:
             continue
-        relevance = judged.relevance[0, position].item()
+        own = judged.relevance[0, position].item()
         scores = judged.scores[0, position].tolist()
         admitted = judged.mask[0, position].tolist()
         neighbours = []
@@ -104,8 +109,8 @@ def judge(
                     is_hit=row + offset in rows,
                 )
             )
-        hits.append(Hit(position + 1, row, relevance, gamma * relevance, tuple(neighbours)))
-    return hits
+        found.append(Hit(position + 1, row, own, gamma * own, tuple(neighbours)))
+    return found
 
 
 def parts(chunks: ChunkTable, first: int, behind: int) -> Iterator[Part]:

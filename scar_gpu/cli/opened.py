@@ -18,6 +18,7 @@ def open_with_model(
     *,
     device: torch.device | None = None,
     prompt: str | None = None,
+    needs_lexical: bool = False,
 ) -> Retriever:
     """Open an index to ask it questions in words.
 
@@ -26,17 +27,23 @@ def open_with_model(
         model: where its model is now; default: as recorded in it.
         device: for the index and the model.
         prompt: put before every question; default: as recorded.
+        needs_lexical: for hybrid retrieval.
 
     Raises:
         IndexFormatError: no index, or a damaged one.
         ValueError: an index of own vectors and no model for them, or another model than the
-            one that made it.
+            one that made it; one without lexical lists where they are needed.
     """
     from scar_gpu.storage import open_index
     from scar_gpu.text import Retriever
+    from scar_gpu.text.extras import import_extra
     from scar_gpu.text.models import embedder_of, load_embedder
 
     stored = open_index(path, device=device)
+    if needs_lexical:
+        import_extra("bm25s", "hybrid")
+        if stored.lexical is None:
+            raise ValueError(f"hybrid must come with an index built with --lexical, got {path}")
     name = None if device is None else str(device)
     if stored.embedder is not None:
         embedder = embedder_of(stored.embedder, model, device=name, query_prompt=prompt)
@@ -48,7 +55,7 @@ def open_with_model(
             f"model must be given for questions in words to an index of own vectors, got {path} "
             "and no --model; query vectors need none"
         )
-    return Retriever(stored.index, stored.chunks, embedder)
+    return Retriever.from_stored(stored, embedder)
 
 
 def open_without_model(path: Path, *, device: torch.device | None = None) -> Retriever:

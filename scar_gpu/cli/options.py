@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +33,20 @@ Window = Annotated[
 ]
 Lam = Annotated[float, typer.Option(min=0, help="Penalty of a neighbour unlike its hit.")]
 Gamma = Annotated[float, typer.Option(help="Share of the hit's relevance to exceed.")]
+Hybrid = Annotated[
+    bool, typer.Option("--hybrid", help="Find hits by words too; needs build --lexical.")
+]
+Pool = Annotated[
+    int | None,
+    typer.Option(min=1, help="Hits of either kind that are fused [default: 50, at least k]."),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(metavar="DENSE,LEXICAL", help="Of the hits by vectors and by words [1,1]."),
+]
+RrfK = Annotated[
+    float | None, typer.Option(help="The k of reciprocal rank fusion, 1 / (k + rank) [60].")
+]
 Model = Annotated[
     str | None,
     typer.Option(help="Folder or name of a sentence-transformers model, or module:factory."),
@@ -42,6 +56,31 @@ QueryPrompt = Annotated[
     str | None, typer.Option(help="Put before every query [default: the index's].")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")]
+
+
+def hybrid_options(
+    hybrid: bool, pool: int | None, weights: str | None, rrf_k: float | None
+) -> dict[str, Any]:
+    """The options of `scar_gpu.text.settings.Settings` that these four stand for.
+
+    Raises:
+        ValueError: one of the others without `--hybrid`, or weights that are no numbers.
+    """
+    given = {"pool": pool, "weights": weights, "rrf-k": rrf_k}
+    for option, value in given.items():
+        if value is not None and not hybrid:
+            raise ValueError(f"{option} must come with --hybrid, got {value} alone")
+    options: dict[str, Any] = {"hybrid": hybrid, "pool": pool}
+    if weights is not None:
+        try:
+            options["weights"] = [float(weight) for weight in weights.split(",")]
+        except ValueError:
+            raise ValueError(
+                f"weights must be two numbers with a comma between them, got {weights!r}"
+            ) from None
+    if rrf_k is not None:
+        options["rrf_k"] = rrf_k
+    return options
 
 
 def checked_device(device: str | None) -> torch.device | None:

@@ -16,15 +16,20 @@ from scar_gpu.cli.opened import document_ranges, open_with_model, open_without_m
 from scar_gpu.cli.options import (
     Device,
     Gamma,
+    Hybrid,
     Index,
     Lam,
     Method,
     Model,
     Order,
     Overwrite,
+    Pool,
     QueryPrompt,
+    RrfK,
+    Weights,
     Window,
     checked_device,
+    hybrid_options,
 )
 from scar_gpu.cli.outputs import check_output, replacing
 from scar_gpu.cli.queries import Columns, Queries, query_file, read_queries, vectors_expected
@@ -67,6 +72,10 @@ def retrieve(
     lam: Lam = 0.1,
     gamma: Gamma = 0.8,
     order: Annotated[Order, typer.Option(help="Best first, or reading order.")] = Order.rank,
+    hybrid: Hybrid = False,
+    pool: Pool = None,
+    weights: Weights = None,
+    rrf_k: RrfK = None,
     id_column: Annotated[
         str | None, typer.Option(help="Column of the queries' ids [default: id, if any].")
     ] = None,
@@ -102,24 +111,25 @@ def retrieve(
     path = query_file(queries, text)
     columns = Columns(id_column, text_column, vector_column, within_document)
     given = None if hits is None else GivenHits(hits, hits_column, k)
+    options = {
+        "k": k or _DEFAULT_K,
+        "method": method.value,
+        "window": window,
+        "lam": lam,
+        "gamma": gamma,
+        "order": order.value,
+        **hybrid_options(hybrid, pool, weights, rrf_k),
+    }
+    is_words = path is None or not vectors_expected(path, columns)
+    _check_hybrid(options, is_words, given)
     place = checked_device(device)
-    if path is not None and vectors_expected(path, columns):
-        retriever = open_without_model(index, device=place)
+    if is_words:
+        retriever = open_with_model(
+            index, model, device=place, prompt=query_prompt, needs_lexical=hybrid
+        )
     else:
-        retriever = open_with_model(index, model, device=place, prompt=query_prompt)
-    answers = _Answers(
-        retriever,
-        given,
-        with_text=not no_text,
-        options={
-            "k": k or _DEFAULT_K,
-            "method": method.value,
-            "window": window,
-            "lam": lam,
-            "gamma": gamma,
-            "order": order.value,
-        },
-    )
+        retriever = open_without_model(index, device=place)
+    answers = _Answers(retriever, given, with_text=not no_text, options=options)
     batches = _read(queries, path, columns, batch_size)
     with ExitStack() as stack:
         writer: Writer = Screen(retriever)
@@ -138,6 +148,18 @@ def retrieve(
         if not answers.n_queries:
             raise ValueError(f"queries must hold at least one query, got none in {queries}")
     answers.report(output, time.perf_counter() - started)
+
+
+def _check_hybrid(options: dict[str, Any], is_words: bool, given: GivenHits | None) -> None:
+    """Refuse what can be refused before an index is opened."""
+    from scar_gpu.text.settings import Settings
+
+    if not Settings(**options).hybrid:
+        return
+    if given is not None:
+        raise ValueError("hybrid must not come with --hits, which are not searched for")
+    if not is_words:
+        raise ValueError("hybrid must come with queries in words, got query vectors alone")
 
 
 def _read(queries: str, path: Path | None, columns: Columns, batch_size: int) -> Iterator[Queries]:
@@ -188,6 +210,7 @@ class _Answers:
         found = self._retriever.retrieve_table(
             vectors,
             hits,
+            texts=batch.texts,
             row_ranges=self._row_ranges(batch),
             with_text=self._with_text,
             **self._options,

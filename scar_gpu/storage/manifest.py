@@ -16,6 +16,7 @@ MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
 CHUNKS = "chunks.parquet"
 DOCUMENTS = "documents.parquet"
+LEXICAL = "lexical.parquet"
 FORMAT = "scar_gpu.index"
 VERSION = 1
 # A manifest has a fixed number of entries; whatever is larger is some other file.

@@ -2,110 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
-import mmap as memory_map
 import os
-import threading
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from scar_gpu.index import ChunkIndex
 from scar_gpu.storage.atomic import leftovers
-from scar_gpu.storage.errors import IndexFormatError, IndexNotFoundError, refuse, refuse_digest
-from scar_gpu.storage.files import BLOCK_BYTES, OpenFolder
+from scar_gpu.storage.errors import IndexFormatError, IndexNotFoundError, refuse
+from scar_gpu.storage.files import OpenFolder
 from scar_gpu.storage.manifest import (
     CHUNKS,
     DOCUMENTS,
+    LEXICAL,
     MANIFEST,
     MANIFEST_BYTES,
     TENSORS,
-    Manifest,
     parse_manifest,
 )
+from scar_gpu.storage.stored_index import StoredIndex
 from scar_gpu.storage.tensors_file import (
     MATRIX,
     read_matrix,
     read_small_tensors,
 )
 
-if TYPE_CHECKING:
-    from scar_gpu.text.chunks import ChunkTable
-
 # How long a reader waits for an overwrite that is between its two renames.
 _ATTEMPTS = 5
 _PAUSE_SECONDS = 0.05
-
-
-class StoredIndex:
-    """An index on disk, opened.
-
-    Attributes:
-        path: its folder.
-        manifest: what the folder's files are.
-        index: the tensors; the matrix is mapped unless asked otherwise.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        index: ChunkIndex,
-        maps: Mapping[str, memory_map.mmap],
-        doc_offsets: Tensor,
-    ) -> None:
-        self.path = path
-        self.manifest = manifest
-        self.index = index
-        self._maps = maps
-        self._doc_offsets = doc_offsets
-        self._chunks: ChunkTable | None = None
-        self._lock = threading.Lock()
-
-    @property
-    def embedder(self) -> dict[str, Any] | None:
-        """Name, dim and hash of the model that made the vectors; None where not known."""
-        return None if self.manifest.embedder is None else dict(self.manifest.embedder)
-
-    @property
-    def chunks(self) -> ChunkTable | None:
-        """The chunk table, None for an index without text.
-
-        Read and checked at first use; the texts of chunks only when they are asked for.
-
-        Raises:
-            IndexFormatError: a checksum differs, or a file is no chunk table.
-            ImportError: pyarrow is missing; `scar_gpu[io]` brings it.
-        """
-        with self._lock:
-            if self._chunks is None and self._maps:
-                from scar_gpu.storage.chunks_file import read_chunks
-
-                self.verify_text()
-                self._chunks = read_chunks(
-                    self.path / CHUNKS,
-                    self._maps[CHUNKS],
-                    self._maps[DOCUMENTS],
-                    self._doc_offsets.numpy(),
-                )
-            return self._chunks
-
-    def verify_text(self) -> None:
-        """Check the checksums of the files with text."""
-        for name, memory in self._maps.items():
-            digest = hashlib.sha256()
-            with memoryview(memory) as view:
-                for begin in range(0, len(memory), BLOCK_BYTES):
-                    digest.update(view[begin : begin + BLOCK_BYTES])
-            # What was only hashed need not stay in memory.
-            memory.madvise(memory_map.MADV_DONTNEED)
-            if digest.hexdigest() != self.manifest.files[name].sha256:
-                refuse_digest(self.path / name)
 
 
 def open_index(
@@ -168,9 +95,9 @@ def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str,
         verify: check the matrix's checksum as well.
 
     Returns:
-        path, version, created_by, n_chunks, dim, n_docs, window, dtype, embedder, text (whether
-        it has any), files (bytes by name), bytes (their sum), verified, and leftovers: what
-        interrupted saves have left beside it.
+        path, version, created_by, n_chunks, dim, n_docs, window, dtype, embedder, text and
+        lexical (whether it has any), files (bytes by name), bytes (their sum), verified, and
+        leftovers: what interrupted saves have left beside it.
 
     Raises:
         IndexFormatError: see `open_index`.
@@ -191,6 +118,7 @@ def describe(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str,
         "dtype": manifest.dtype,
         "embedder": stored.embedder,
         "text": CHUNKS in files,
+        "lexical": LEXICAL in files,
         "files": files,
         "bytes": sum(files.values()),
         "verified": verify,
@@ -207,7 +135,7 @@ def _open(
         data = bytearray(file.size)
         file.read_into(memoryview(data), 0)
         manifest = parse_manifest(file.path, bytes(data))
-    if set(manifest.files) not in ({TENSORS}, {TENSORS, CHUNKS, DOCUMENTS}):
+    if set(manifest.files) - {LEXICAL} not in ({TENSORS}, {TENSORS, CHUNKS, DOCUMENTS}):
         refuse(folder.path, "have the files of an index", ", ".join(sorted(manifest.files)))
     with ExitStack() as stack:
         files = {name: stack.enter_context(folder.file(name)) for name in manifest.files}

@@ -13,13 +13,22 @@ import scar_gpu
 from scar_gpu.index import ChunkIndex
 from scar_gpu.storage.atomic import new_folder
 from scar_gpu.storage.files import ChecksummedFile
-from scar_gpu.storage.manifest import CHUNKS, DOCUMENTS, MANIFEST, TENSORS, FileEntry, Manifest
+from scar_gpu.storage.manifest import (
+    CHUNKS,
+    DOCUMENTS,
+    LEXICAL,
+    MANIFEST,
+    TENSORS,
+    FileEntry,
+    Manifest,
+)
 from scar_gpu.storage.tensors_file import NAMES, write_tensors
 
 if TYPE_CHECKING:
     from scar_gpu.text.chunks import ChunkTable
+    from scar_gpu.text.lexical import LexicalIndex
 
-_FILES = frozenset({MANIFEST, TENSORS, CHUNKS, DOCUMENTS})
+_FILES = frozenset({MANIFEST, TENSORS, CHUNKS, DOCUMENTS, LEXICAL})
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -28,6 +37,7 @@ def save_index(
     index: ChunkIndex,
     *,
     chunks: ChunkTable | None = None,
+    lexical: LexicalIndex | None = None,
     embedder: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> None:
@@ -42,13 +52,14 @@ def save_index(
         path: the folder to make.
         index: on any device.
         chunks: the texts of its rows, row for row; needs pyarrow.
+        lexical: the words of its rows, for hybrid retrieval; needs pyarrow.
         embedder: the model behind the vectors: "name", "dim" and "hash" at least.
         overwrite: replace an index that is there; a folder with other files in it is not.
 
     Raises:
         FileExistsError: something stands at the path.
         OSError: the disk is full, and nothing is left of the new index.
-        ValueError: chunks or embedder do not belong to the index.
+        ValueError: chunks, lexical or embedder do not belong to the index.
         ImportError: pyarrow is missing; `scar_gpu[io]` brings it.
 
     Example:
@@ -58,9 +69,11 @@ def save_index(
     record = _checked_record(embedder, index)
     if chunks is not None:
         _check_chunks(chunks, index)
+    if lexical is not None and lexical.n_rows != index.n_chunks:
+        raise ValueError(f"lexical must have {index.n_chunks} rows, got {lexical.n_rows}")
     try:
         with new_folder(path, _FILES, overwrite=overwrite) as folder:
-            _write(folder, index, chunks, record)
+            _write(folder, index, chunks, lexical, record)
     except OSError as error:
         if error.errno not in _FULL:
             raise
@@ -93,7 +106,11 @@ def _check_chunks(chunks: ChunkTable, index: ChunkIndex) -> None:
 
 
 def _write(
-    folder: Path, index: ChunkIndex, chunks: ChunkTable | None, embedder: dict[str, Any] | None
+    folder: Path,
+    index: ChunkIndex,
+    chunks: ChunkTable | None,
+    lexical: LexicalIndex | None,
+    embedder: dict[str, Any] | None,
 ) -> None:
     files = {}
     with ChecksummedFile(folder / TENSORS) as file:
@@ -109,6 +126,12 @@ def _write(
             write_chunks(chunks_file, documents_file, chunks)
         files[CHUNKS] = FileEntry(chunks_file.size, chunks_file.sha256)
         files[DOCUMENTS] = FileEntry(documents_file.size, documents_file.sha256)
+    if lexical is not None:
+        from scar_gpu.storage.lexical_file import write_lexical
+
+        with ChecksummedFile(folder / LEXICAL) as file:
+            write_lexical(file, lexical)
+        files[LEXICAL] = FileEntry(file.size, file.sha256)
     manifest = Manifest(tensors, files, embedder, f"scar_gpu {scar_gpu.__version__}")
     with ChecksummedFile(folder / MANIFEST) as file:
         file.write(manifest.to_json().encode())

@@ -21,6 +21,7 @@ def hybrid_search(
     pool: int = 50,
     weights: Sequence[float] | None = None,
     rrf_k: float = 60.0,
+    row_ranges: Tensor | None = None,
 ) -> Fusion:
     """Fuse the `pool` best rows by cosine with the `pool` best by BM25.
 
@@ -36,6 +37,7 @@ def hybrid_search(
         pool: length of each of the two lists.
         weights: of the dense and the lexical list; default 1 and 1.
         rrf_k: the k of `rank_fusion`.
+        row_ranges: [B, 2] int64, half-open ranges of rows that each query is restricted to.
 
     Returns:
         Fusion of ids [B, k], with details: list 0 is the dense one, list 1 the lexical one.
@@ -53,11 +55,13 @@ def hybrid_search(
         rule = f"have one row per chunk of the index ({index.n_chunks})"
         checks.fail(ValueError, "lexical", rule, lexical.n_rows)
     checks.check_at_least("pool", pool, 1)
-    found = lexical.search(queries, pool)
+    # First the dense one, which refuses ranges that lie outside the index.
+    dense = index.search(vectors, pool, row_ranges=row_ranges)
+    ranges = None if row_ranges is None else row_ranges.cpu()
+    found = lexical.search(queries, pool, row_ranges=ranges)
     if found.ids.shape[0] != vectors.shape[0]:
         rule = f"have one text per row of vectors ({vectors.shape[0]})"
         checks.fail(ValueError, "queries", rule, found.ids.shape[0])
-    dense = index.search(vectors, pool)
     return rank_fusion(
         [dense.ids, found.ids.to(dense.ids.device)],
         k=rrf_k,

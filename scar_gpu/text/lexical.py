@@ -6,15 +6,18 @@ Needs `scar_gpu[hybrid]`, the bm25s package.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from scar_gpu import checks
 from scar_gpu.text.extras import import_extra
 from scar_gpu.types import Hits
+
+if TYPE_CHECKING:
+    from scar_gpu.text.chunks import ChunkTable
 
 
 class LexicalIndex:
@@ -23,15 +26,30 @@ class LexicalIndex:
     Words of two characters or more, in lower case, without the English stop words of bm25s and
     without stemming.
 
+    Attributes:
+        words: in ascending order.
+        starts: [words + 1] int64: word i owns entries starts[i] to starts[i + 1].
+        rows: [entries] int32, the texts a word is in, ascending.
+        scores: [entries] float32, what the word adds to the row's score.
+        n_rows: N.
+
     Example:
         >>> lexical = LexicalIndex.build(["cats purr", "dogs bark", "cats and dogs"])
         >>> lexical.search(["which dogs bark"], 2).ids
         tensor([[1, 2]])
     """
 
-    def __init__(self, model: Any, n_rows: int) -> None:
-        self._model = model
+    def __init__(
+        self,
+        words: Sequence[str],
+        starts: np.ndarray,
+        rows: np.ndarray,
+        scores: np.ndarray,
+        n_rows: int,
+    ) -> None:
+        self.words, self.starts, self.rows, self.scores = words, starts, rows, scores
         self.n_rows = n_rows
+        self._numbers = {word: number for number, word in enumerate(words)}
 
     @classmethod
     def build(cls, texts: Sequence[str]) -> LexicalIndex:
@@ -49,11 +67,26 @@ class LexicalIndex:
         """
         model = import_extra("bm25s", "hybrid").BM25()
         words = _words("texts", texts)
-        if any(words):
-            model.index(words, show_progress=False)
-        return cls(model, len(words))
+        if not any(words):
+            starts, rows, scores = (np.zeros(n, t) for n, t in ((1, "i8"), (0, "i4"), (0, "f4")))
+            return cls([], starts, rows, scores, len(words))
+        model.index(words, create_empty_token=False, show_progress=False)
+        # bm25s numbers the words differently in every process: put them in order.
+        ordered = sorted(model.vocab_dict)
+        old = np.array([model.vocab_dict[word] for word in ordered])
+        bounds = model.scores["indptr"].astype(np.int64)
+        sizes = bounds[old + 1] - bounds[old]
+        starts = np.append(0, sizes.cumsum())
+        entries = np.arange(starts[-1]) + np.repeat(bounds[old] - starts[:-1], sizes)
+        rows, scores = (model.scores[name][entries] for name in ("indices", "data"))
+        return cls(ordered, starts, rows, scores, len(words))
 
-    def search(self, queries: Sequence[str], k: int) -> Hits:
+    @classmethod
+    def of_chunks(cls, chunks: ChunkTable) -> LexicalIndex:
+        """Index the chunks of a table, each with its heading path, as it is embedded."""
+        return cls.build([chunks.embedding_text(row) for row in range(len(chunks))])
+
+    def search(self, queries: Sequence[str], k: int, *, row_ranges: Tensor | None = None) -> Hits:
         """Find the k rows of the highest BM25 score for each query.
 
         Ordered by score, then by smaller id, as `scar_gpu.search` does; a row that shares no word
@@ -62,59 +95,42 @@ class LexicalIndex:
         Args:
             queries: texts; an empty one finds nothing.
             k: results per query, >= 1.
+            row_ranges: [B, 2] int64, half-open ranges of rows that each query is restricted to.
 
         Returns:
             Hits(ids [B, k] int64, scores [B, k] float32) on the CPU, padded with -1 and -inf.
             The scores are BM25, not cosines.
 
         Raises:
-            TypeError: queries is one string, or a query is no string.
-            ValueError: k < 1.
+            TypeError: queries is one string, or a query is no string; row_ranges of another dtype.
+            ValueError: k < 1; row_ranges of another shape.
         """
         words = _words("queries", queries)
         checks.check_at_least("k", k, 1)
+        if row_ranges is None:
+            ranges = [[0, self.n_rows]] * len(words)
+        else:
+            checks.check_tensor("row_ranges", row_ranges, (torch.int64,), (len(words), 2))
+            ranges = row_ranges.tolist()
         ids = torch.full((len(words), k), -1, dtype=torch.int64)
         scores = torch.full((len(words), k), -torch.inf)
-        vocabulary = getattr(self._model, "vocab_dict", {})
-        for number, query in enumerate(words):
-            known = [word for word in query if word in vocabulary]
+        for number, (query, (begin, end)) in enumerate(zip(words, ranges, strict=True)):
+            known = [self._numbers[word] for word in query if word in self._numbers]
             if not known:
                 continue
-            found = self._model.get_scores(known)
-            rows = _best(found, k)
+            found = self._scores(known)
+            rows = begin + _best(found[begin:end], k)
             ids[number, : len(rows)] = torch.from_numpy(rows)
             scores[number, : len(rows)] = torch.from_numpy(found[rows])
         return Hits(ids, scores)
 
-    def save(self, path: str | Path) -> None:
-        """Write the index into the directory `path`, which is made where it does not exist.
-
-        Raises:
-            ValueError: there is nothing to save: no text holds a word.
-        """
-        if not hasattr(self._model, "scores"):
-            raise ValueError(f"texts must hold some word to be saved, got {self.n_rows} without")
-        self._model.save(str(path), show_progress=False)
-
-    @classmethod
-    def load(cls, path: str | Path, *, mmap: bool = True) -> LexicalIndex:
-        """Read an index back.
-
-        Args:
-            path: the directory `save` wrote.
-            mmap: leave the scores on disk until they are needed.
-
-        Returns:
-            The index.
-
-        Raises:
-            ImportError: bm25s is not installed.
-            FileNotFoundError: there is no such index.
-        """
-        model = import_extra("bm25s", "hybrid").BM25.load(
-            str(path), mmap=mmap, show_progress=False, verbosity=0
-        )
-        return cls(model, int(model.scores["num_docs"]))
+    def _scores(self, words: Sequence[int]) -> np.ndarray:
+        """The score of every row; a word that the query repeats counts as often."""
+        found = np.zeros(self.n_rows, dtype=np.float32)
+        for word in words:
+            entries = slice(self.starts[word], self.starts[word + 1])
+            found[self.rows[entries]] += self.scores[entries]  # a row is there once
+        return found
 
 
 def _words(name: str, texts: Sequence[str]) -> list[list[str]]:

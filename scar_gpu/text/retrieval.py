@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,51 +11,11 @@ from torch import Tensor
 
 import scar_gpu
 from scar_gpu import ChunkIndex
+from scar_gpu.text.extras import import_extra
+from scar_gpu.text.hybrid import hybrid_search
+from scar_gpu.text.lexical import LexicalIndex
+from scar_gpu.text.settings import Settings
 from scar_gpu.types import Expansion, Hits, Spans
-
-Method = Literal["scar", "window", "none"]
-Order = Literal["rank", "document"]
-
-
-class Options(TypedDict, total=False):
-    """The options of `Retriever`'s methods by name, see `Settings`."""
-
-    k: int
-    method: Method
-    window: int | None
-    lam: float
-    gamma: float
-    order: Order
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How hits are found and which neighbours join them.
-
-    Attributes:
-        k: hits per query; contexts are fewer where hits are neighbours, and hold more chunks
-            where neighbours are admitted. Hits that are given are all used.
-        method: `"scar"` adds the neighbours that SCAR admits, `"window"` all of them, `"none"`
-            none.
-        window: how far a neighbour may be; default: the index's window.
-        lam: SCAR's penalty for a neighbour unlike its hit, see `scar_gpu.neighbor_scores`.
-        gamma: the share of its hit's relevance that a neighbour must exceed.
-        order: `"rank"`: best hit first; `"document"`: reading order.
-
-    Raises:
-        ValueError: an unknown method.
-    """
-
-    k: int = 5
-    method: Method = "scar"
-    window: int | None = None
-    lam: float = 0.1
-    gamma: float = 0.8
-    order: Order = "rank"
-
-    def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
-            raise ValueError(f"method must be scar, window or none, got {self.method!r}")
 
 
 class Found(NamedTuple):
@@ -66,41 +26,96 @@ class Found(NamedTuple):
     spans: Spans
 
 
+class Asked(NamedTuple):
+    """What B queries ask for.
+
+    Attributes:
+        vectors: [B, D] the queries.
+        texts: [B] the queries in words; needed for hybrid retrieval alone.
+        hits: [B, K] rows, best first, -1 for padding; None searches.
+        row_ranges: [B, 2] the half-open range of rows a query is restricted to in the search.
+    """
+
+    vectors: Tensor
+    texts: Sequence[str] | None = None
+    hits: Tensor | None = None
+    row_ranges: Tensor | None = None
+
+
+def check_lexical(lexical: LexicalIndex | None) -> LexicalIndex:
+    """The lexical lists that hybrid retrieval needs.
+
+    Raises:
+        ValueError: there are none.
+        ImportError: bm25s is missing; `scar_gpu[hybrid]` brings it.
+    """
+    if lexical is None:
+        raise ValueError("hybrid must be asked of an index with lexical lists, got one without")
+    import_extra("bm25s", "hybrid")
+    return lexical
+
+
+def find_hits(
+    index: ChunkIndex, lexical: LexicalIndex | None, asked: Asked, settings: Settings
+) -> tuple[Tensor, Tensor | None]:
+    """The hits [B, K] that are given or searched for, and their relevance where it is known.
+
+    The score of a fusion is no relevance, so that of hybrid hits is still to be computed.
+
+    Raises:
+        TypeError, ValueError, IndexError: as the operations of `scar_gpu`; hybrid retrieval
+            without words on either side.
+    """
+    vectors, texts, hits, row_ranges = asked
+    if hits is not None:
+        if row_ranges is not None:
+            raise ValueError("row_ranges must not be given with hits, which are not searched for")
+        if settings.hybrid:
+            raise ValueError("hybrid must not be asked for with hits, which are not searched for")
+        return hits, None
+    if not settings.hybrid:
+        return index.search(vectors, settings.k, row_ranges=row_ranges)
+    if texts is None:
+        raise ValueError("hybrid must be asked for with queries in words, got vectors alone")
+    fused = hybrid_search(
+        index,
+        check_lexical(lexical),
+        vectors,
+        texts,
+        settings.k,
+        pool=settings.pool_size,
+        weights=settings.weights,
+        rrf_k=settings.rrf_k,
+        row_ranges=row_ranges,
+    )
+    return fused.ids, None
+
+
 def find(
-    index: ChunkIndex,
-    vectors: Tensor,
-    hits: Tensor | None,
-    settings: Settings,
-    row_ranges: Tensor | None = None,
+    index: ChunkIndex, lexical: LexicalIndex | None, asked: Asked, settings: Settings
 ) -> Found:
     """Search, unless hits are given, and expand.
 
     Args:
         index: what to search.
-        vectors: [B, D] queries.
-        hits: [B, K] rows, best first, -1 for padding; None searches for `settings.k`.
+        lexical: the words of its rows, for hybrid retrieval.
+        asked: see `Asked`.
         settings: see `Settings`.
-        row_ranges: [B, 2] the half-open range of rows a query is restricted to in the search.
 
     Raises:
-        TypeError, ValueError, IndexError: as the operations of `scar_gpu`.
+        As `find_hits`.
     """
     reach = index.window if settings.window is None else settings.window
     lam, gamma, order = settings.lam, settings.gamma, settings.order
-    if hits is not None and row_ranges is not None:
-        raise ValueError("row_ranges must not be given with hits, which are not searched for")
-    if hits is None:
-        searched = index.search(vectors, settings.k, row_ranges=row_ranges)
-        ids, relevance = searched
-    else:
-        ids, relevance = hits, None
+    vectors = asked.vectors
+    ids, relevance = find_hits(index, lexical, asked, settings)
     if settings.method == "scar":
         judged = index.neighbor_scores(
             vectors, ids, lam=lam, gamma=gamma, window=reach, relevance=relevance
         )
         expansion = scar_gpu.expand(ids, judged, order=order)
     else:
-        # A window of 0 judges no neighbour and leaves the relevance of given hits.
+        # A window of 0 judges no neighbour and leaves the relevance of hits that came without.
         judged = index.neighbor_scores(vectors, ids, window=0, relevance=relevance)
         reach = 0 if settings.method == "none" else reach
         expansion = index.window_expand(ids, before=reach, after=reach, order=order)

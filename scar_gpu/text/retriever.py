@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import Tensor
@@ -15,11 +15,17 @@ from scar_gpu.text.chunks import ChunkTable
 from scar_gpu.text.context import Context
 from scar_gpu.text.documents import Document
 from scar_gpu.text.embedder import Embedder, encode_queries
+from scar_gpu.text.extras import import_extra
 from scar_gpu.text.indexing import Indexing, index_documents
+from scar_gpu.text.lexical import LexicalIndex
 from scar_gpu.text.models import check_embedder, embedder_of, embedder_record
-from scar_gpu.text.retrieval import Method, Options, Order, Settings
+from scar_gpu.text.retrieval import check_lexical
 from scar_gpu.text.sentence_transformer import SentenceTransformerEmbedder
+from scar_gpu.text.settings import Method, Options, Order, Settings
 from scar_gpu.text.vector_retriever import VectorRetriever
+
+if TYPE_CHECKING:
+    from scar_gpu.storage import StoredIndex
 
 
 class Retriever(VectorRetriever):
@@ -29,9 +35,10 @@ class Retriever(VectorRetriever):
         index: the chunks' embeddings.
         chunks: the chunks' texts, row for row; None answers with row numbers alone.
         embedder: the model that made the embeddings; None takes vectors alone.
+        lexical: the chunks' words, row for row, for hybrid retrieval.
 
     Raises:
-        ValueError: index, chunks and embedder do not belong together.
+        ValueError: index, chunks, embedder and lexical do not belong together.
 
     Example:
         >>> documents = [Document("pets", "Cats purr.\n\nDogs bark.")]  # doctest: +SKIP
@@ -45,15 +52,16 @@ class Retriever(VectorRetriever):
         index: ChunkIndex,
         chunks: ChunkTable | None = None,
         embedder: Embedder | None = None,
+        lexical: LexicalIndex | None = None,
     ) -> None:
-        super().__init__(index, chunks)
+        super().__init__(index, chunks, lexical)
         if embedder is not None and index.dim != embedder.dim:
             raise ValueError(
                 f"embedder must make vectors of the index's dimension ({index.dim}), "
                 f"got {embedder.dim} from {embedder.name}"
             )
         self._embedder = embedder
-        self._record: dict[str, Any] | None = None
+        self._stored: StoredIndex | None = None
         self._device: str | None = None
 
     @property
@@ -64,10 +72,21 @@ class Retriever(VectorRetriever):
             ValueError: there is none.
         """
         if self._embedder is None:
-            if self._record is None:
+            record = None if self._stored is None else self._stored.embedder
+            if record is None:
                 raise ValueError("embedder must be given for queries in words, got none")
-            self._embedder = embedder_of(self._record, device=self._device)
+            self._embedder = embedder_of(record, device=self._device)
         return self._embedder
+
+    @property
+    def lexical(self) -> LexicalIndex | None:
+        """The words of the chunks, None where hybrid retrieval is not possible.
+
+        Those of a saved index are read when they are first asked for.
+        """
+        if self._lexical is None and self._stored is not None:
+            self._lexical = self._stored.lexical
+        return self._lexical
 
     @classmethod
     def from_index(
@@ -91,32 +110,59 @@ class Retriever(VectorRetriever):
         """
         from scar_gpu.storage import open_index
 
-        stored = open_index(path, device=device)
+        return cls.from_stored(open_index(path, device=device), embedder, device)
+
+    @classmethod
+    def from_stored(
+        cls,
+        stored: StoredIndex,
+        embedder: Embedder | None = None,
+        device: torch.device | str | None = None,
+    ) -> Retriever:
+        """The same for an index that `scar_gpu.storage.open_index` has opened.
+
+        Args:
+            stored: the index.
+            embedder: as for `from_index`.
+            device: of the model; default: its own choice.
+
+        Raises:
+            As `from_index`.
+        """
         if embedder is not None and stored.embedder is not None:
             check_embedder(stored.embedder, embedder)
         retriever = cls(stored.index, stored.chunks, embedder)
-        retriever._record = stored.embedder
+        retriever._stored = stored
         retriever._device = None if device is None else str(device)
         return retriever
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write index, texts and the model's name to a folder, whole or not at all.
+        """Write index, texts, words and the model's name to a folder, whole or not at all.
 
         Raises:
             OSError: the path is taken, or the disk full, see `scar_gpu.storage.save_index`.
         """
         from scar_gpu.storage import save_index
 
-        record = self._record
+        record = None if self._stored is None else self._stored.embedder
         if self._embedder is not None:
             record = embedder_record(self._embedder)
-        save_index(path, self.index, chunks=self.chunks, embedder=record, overwrite=overwrite)
+        save_index(
+            path,
+            self.index,
+            chunks=self.chunks,
+            lexical=self.lexical,
+            embedder=record,
+            overwrite=overwrite,
+        )
 
     @classmethod
     def from_documents(
         cls,
         documents: Iterable[Document],
         embedder: Embedder | None = None,
+        *,
+        lexical: bool = False,
         **indexing: Unpack[Indexing],
     ) -> Retriever:
         """Chunk, embed and index documents.
@@ -124,6 +170,7 @@ class Retriever(VectorRetriever):
         Args:
             documents: at least one with text.
             embedder: default `SentenceTransformerEmbedder()`.
+            lexical: index the words too, for hybrid retrieval; needs `scar_gpu[hybrid]`.
             indexing: chunk_size, overlap, window, dtype, device, progress; see
                 `scar_gpu.text.indexing.index_documents`.
 
@@ -131,11 +178,15 @@ class Retriever(VectorRetriever):
             The retriever.
 
         Raises:
+            ImportError: bm25s is missing; `scar_gpu[hybrid]` brings it.
             ValueError: no text, two documents of one id, or a value out of range.
         """
+        if lexical:
+            import_extra("bm25s", "hybrid")  # before the documents are embedded
         embedder = embedder or SentenceTransformerEmbedder()
         index, chunks = index_documents(documents, embedder, **indexing)
-        return cls(index, chunks, embedder)
+        words = LexicalIndex.of_chunks(chunks) if lexical else None
+        return cls(index, chunks, embedder, words)
 
     def encode_queries(self, queries: str | Sequence[str], *, first: int = 0) -> Tensor:
         """Embed queries: [B, D] float32 on the index's device.
@@ -167,6 +218,10 @@ class Retriever(VectorRetriever):
         lam: float = 0.1,
         gamma: float = 0.8,
         order: Order = "rank",
+        hybrid: bool = False,
+        pool: int | None = None,
+        weights: Sequence[float] | None = None,
+        rrf_k: float = 60.0,
     ) -> list[list[Context]]:
         """Retrieve contexts.
 
@@ -180,17 +235,37 @@ class Retriever(VectorRetriever):
             lam: SCAR's penalty for a neighbour unlike its hit, see `scar_gpu.neighbor_scores`.
             gamma: the share of its hit's relevance that a neighbour must exceed.
             order: `"rank"`: best hit first; `"document"`: reading order.
+            hybrid: find hits by their words (BM25) as well as by their vectors, and fuse both by
+                reciprocal rank. A hit's score, and what its neighbours are judged by, is its
+                cosine all the same.
+            pool: hits of either kind that are fused; default: 50, or k if that is more.
+            weights: of the hits by vectors and of those by words; default 1 and 1.
+            rrf_k: the k of `scar_gpu.rank_fusion`.
 
         Returns:
             One list of contexts per query.
 
         Raises:
             TypeError: a query is no string.
-            ValueError: an empty query, an unknown method, or a value out of range.
+            ValueError: an empty query, an unknown method, or a value out of range; hybrid asked
+                of an index without lexical lists.
+            ImportError: hybrid without bm25s; `scar_gpu[hybrid]` brings it.
         """
-        options = Options(k=k, method=method, window=window, lam=lam, gamma=gamma, order=order)
-        Settings(**options)  # before the model is asked
-        return self.retrieve_vectors(self.encode_queries(queries), **options)
+        options = Options(
+            k=k,
+            method=method,
+            window=window,
+            lam=lam,
+            gamma=gamma,
+            order=order,
+            hybrid=hybrid,
+            pool=pool,
+            weights=weights,
+            rrf_k=rrf_k,
+        )
+        self._check(options)
+        texts = [queries] if isinstance(queries, str) else list(queries)
+        return self.retrieve_vectors(self.encode_queries(texts), texts=texts, **options)
 
     def retrieve_batches(
         self, queries: Iterable[str], batch_size: int = 256, **options: Unpack[Options]
@@ -213,8 +288,13 @@ class Retriever(VectorRetriever):
             raise ValueError(f"batch_size must be >= 1, got {batch_size}")
         if isinstance(queries, str):
             raise TypeError("queries must be an iterable of str, got one str")
-        Settings(**options)
+        self._check(options)
         return self._batches(iter(queries), batch_size, options)
+
+    def _check(self, options: Options) -> None:
+        """Refuse what can be refused before the model is loaded."""
+        if Settings(**options).hybrid:
+            check_lexical(self.lexical)
 
     def _batches(
         self, queries: Iterator[str], batch_size: int, options: Options
@@ -222,5 +302,5 @@ class Retriever(VectorRetriever):
         done = 0
         while batch := list(islice(queries, batch_size)):
             vectors = self.encode_queries(batch, first=done)
-            yield from self.retrieve_vectors(vectors, **options)
+            yield from self.retrieve_vectors(vectors, texts=batch, **options)
             done += len(batch)

@@ -12,7 +12,9 @@ from scar_gpu import ChunkIndex
 from scar_gpu.text.chunks import ChunkTable
 from scar_gpu.text.context import Context, assemble
 from scar_gpu.text.context_table import ContextTables
-from scar_gpu.text.retrieval import Found, Options, Settings, as_tensor, find
+from scar_gpu.text.lexical import LexicalIndex
+from scar_gpu.text.retrieval import Asked, Found, as_tensor, find
+from scar_gpu.text.settings import Options, Settings
 
 
 class VectorRetriever:
@@ -21,15 +23,21 @@ class VectorRetriever:
     Args:
         index: the chunks' embeddings.
         chunks: the chunks' texts, row for row; None answers with row numbers alone.
+        lexical: the chunks' words, row for row, for hybrid retrieval.
 
     Raises:
-        ValueError: index and chunks do not belong together.
+        ValueError: index, chunks and lexical do not belong together.
 
     Example:
         See `Retriever`.
     """
 
-    def __init__(self, index: ChunkIndex, chunks: ChunkTable | None = None) -> None:
+    def __init__(
+        self,
+        index: ChunkIndex,
+        chunks: ChunkTable | None = None,
+        lexical: LexicalIndex | None = None,
+    ) -> None:
         if chunks is not None:
             if index.n_chunks != len(chunks):
                 raise ValueError(
@@ -40,15 +48,27 @@ class VectorRetriever:
                 raise ValueError(
                     "chunks must have the documents of the index, got other boundaries"
                 )
+        if lexical is not None and lexical.n_rows != index.n_chunks:
+            raise ValueError(
+                f"lexical must have one row per chunk of the index ({index.n_chunks}), "
+                f"got {lexical.n_rows}"
+            )
         self.index = index
         self.chunks = chunks
+        self._lexical = lexical
         self._tables = ContextTables(chunks)
+
+    @property
+    def lexical(self) -> LexicalIndex | None:
+        """The words of the chunks, None where hybrid retrieval is not possible."""
+        return self._lexical
 
     def retrieve_vectors(
         self,
         vectors: Tensor | np.ndarray,
         hits: Tensor | np.ndarray | None = None,
         *,
+        texts: Sequence[str] | None = None,
         row_ranges: Tensor | np.ndarray | None = None,
         with_text: bool = True,
         **options: Unpack[Options],
@@ -59,6 +79,7 @@ class VectorRetriever:
             vectors: [B, D] queries.
             hits: [B, K] int32 or int64 rows of the index, best first, padded with -1; None
                 searches.
+            texts: [B] the queries in words, for hybrid retrieval.
             row_ranges: [B, 2] int64, the half-open range of rows that each search is restricted
                 to.
             with_text: False reads no text and leaves it empty.
@@ -71,7 +92,7 @@ class VectorRetriever:
             TypeError, IndexError: as the operations of `scar_gpu`.
             ValueError: the same, and text asked of an index without.
         """
-        found = self._find(vectors, hits, row_ranges, with_text, options)
+        found = self._find(vectors, hits, texts, row_ranges, with_text, options)
         return assemble(*found, self.chunks, with_text=with_text)
 
     def retrieve_table(
@@ -79,6 +100,7 @@ class VectorRetriever:
         vectors: Tensor | np.ndarray,
         hits: Tensor | np.ndarray | None = None,
         *,
+        texts: Sequence[str] | None = None,
         row_ranges: Tensor | np.ndarray | None = None,
         with_text: bool = True,
         query_ids: Sequence[Any] | None = None,
@@ -89,6 +111,7 @@ class VectorRetriever:
         Args:
             vectors: as for `retrieve_vectors`.
             hits: the same.
+            texts: the same.
             row_ranges: the same.
             with_text: False reads no text; the table has no such column.
             query_ids: [B] what the column `query` holds; default: 0, 1, ...
@@ -100,19 +123,26 @@ class VectorRetriever:
         Raises:
             As `retrieve_vectors`; ImportError: pyarrow is missing, `scar_gpu[io]` brings it.
         """
-        found = self._find(vectors, hits, row_ranges, with_text, options)
+        found = self._find(vectors, hits, texts, row_ranges, with_text, options)
         return self._tables.table(found, with_text=with_text, query_ids=query_ids)
 
     def _find(
-        self, vectors: Any, hits: Any, row_ranges: Any, with_text: bool, options: Options
+        self,
+        vectors: Any,
+        hits: Any,
+        texts: Sequence[str] | None,
+        row_ranges: Any,
+        with_text: bool,
+        options: Options,
     ) -> Found:
         device = self.index.embeddings.device
         if with_text and self.chunks is None:
             raise ValueError("with_text must be False for an index without text, got True")
-        return find(
-            self.index,
+        settings = Settings(**options)
+        asked = Asked(
             as_tensor("vectors", vectors, device),
+            texts,
             None if hits is None else as_tensor("hits", hits, device),
-            Settings(**options),
             None if row_ranges is None else as_tensor("row_ranges", row_ranges, device),
         )
+        return find(self.index, self.lexical if settings.hybrid else None, asked, settings)

@@ -51,7 +51,9 @@ def retriever(index: Path) -> Retriever:
 def test_the_judgement_is_the_formula(retriever: Retriever) -> None:
     vector = retriever.encode_queries(QUERY)
     for window, lam, gamma in ((None, 0.1, 0.8), (1, 0.5, 0.2), (0, 0.1, 0.8)):
-        hits = judge(retriever.index, vector, 4, lam, gamma, window)
+        hits = judge(
+            retriever.index, vector, *retriever.index.search(vector, 4), lam, gamma, window
+        )
         unit = retriever.index.embeddings / retriever.index.embeddings.norm(dim=1, keepdim=True)
         cosines = unit @ (vector[0] / vector.norm())
         for hit in hits:
@@ -80,7 +82,8 @@ def test_parts_are_the_text_of_a_run_once() -> None:
 
 def test_the_table_shows_each_neighbour(index: Path, succeed: Run, retriever: Retriever) -> None:
     output = succeed("explain", index, QUERY, *MODEL, "--k", 1).stdout
-    (hit,) = judge(retriever.index, retriever.encode_queries(QUERY), 1, 0.1, 0.8, None)
+    vector = retriever.encode_queries(QUERY)
+    (hit,) = judge(retriever.index, vector, *retriever.index.search(vector, 1), 0.1, 0.8, None)
     assert f"relevance {hit.relevance:.3f}, threshold {hit.threshold:.3f}" in output
     rows = re.findall(r"([+-]1) +(\S+) +(\S+) +(\S+) +(admitted|refused)", output)
     assert rows == [
@@ -102,7 +105,9 @@ def test_the_page_has_every_number_and_no_address(
     assert page.open == []
     assert page.tags.count("article") == 5
     text = " ".join(page.text.split())
-    for hit in judge(retriever.index, retriever.encode_queries(QUERY), 5, 0.1, 0.8, None):
+    vector = retriever.encode_queries(QUERY)
+    found = retriever.index.search(vector, 5)
+    for hit in judge(retriever.index, vector, *found, 0.1, 0.8, None):
         for n in hit.neighbours:
             sign = ">" if n.admitted else "\N{LESS-THAN OR EQUAL TO}"
             assert f"= {n.score:.3f} {sign} {hit.threshold:.3f} {n.verdict}" in text

@@ -21,8 +21,10 @@ from scar_gpu.storage import IndexNotFoundError, open_index, save_index
 from tests.storage.stored_cases import (
     assert_same_index,
     assert_same_table,
+    assert_same_words,
     small_index,
     small_table,
+    small_words,
 )
 
 CALLS = ("open", "mkdir", "write", "fsync", "rename", "unlink", "rmdir")
@@ -31,7 +33,13 @@ DIED = 9
 
 
 def save(path: Path, seed: int, overwrite: bool) -> None:
-    save_index(path, small_index(seed=seed), chunks=small_table(), overwrite=overwrite)
+    save_index(
+        path,
+        small_index(seed=seed),
+        chunks=small_table(),
+        lexical=small_words(),
+        overwrite=overwrite,
+    )
 
 
 def state(path: Path) -> str:
@@ -44,6 +52,7 @@ def state(path: Path) -> str:
             return "none"
         return f"{state(Path(named[1]))} aside"
     assert_same_table(stored.chunks, small_table())
+    assert_same_words(stored.lexical, small_words())
     for name, seed in (("old", 1), ("new", 2)):
         try:
             assert_same_index(stored.index, small_index(seed=seed))

@@ -11,6 +11,7 @@ import torch
 from scar_gpu import ChunkIndex
 from scar_gpu.storage.manifest import _digest
 from scar_gpu.text import ChunkTable
+from scar_gpu.text.lexical import LexicalIndex
 
 EMBEDDER = {"name": "words", "dim": 8, "hash": "abc", "kind": "test"}
 
@@ -38,6 +39,26 @@ def small_table() -> ChunkTable:
         path=np.array([2, 2, 0, 1, 1, 1, 0], dtype=np.int32),
         paths=((), ("Top", "Süb > \n"), ("Other",)),
     )
+
+
+def small_words() -> LexicalIndex:
+    """Three words of the seven chunks of `small_index`; the second is in two of them."""
+    return LexicalIndex(
+        words=["clef", "ünïcode", "zz"],
+        starts=np.array([0, 1, 3, 4]),
+        rows=np.array([2, 0, 6, 3], dtype=np.int32),
+        scores=np.array([0.25, 1.5, 1e-3, 7.0], dtype=np.float32),
+        n_rows=7,
+    )
+
+
+def assert_same_words(actual: LexicalIndex | None, expected: LexicalIndex) -> None:
+    """Bit for bit."""
+    assert actual is not None
+    assert (list(actual.words), actual.n_rows) == (list(expected.words), expected.n_rows)
+    for name in ("starts", "rows", "scores"):
+        one, other = getattr(actual, name), getattr(expected, name)
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes()), name
 
 
 def assert_same_index(actual: ChunkIndex, expected: ChunkIndex) -> None:

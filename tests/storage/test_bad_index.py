@@ -18,14 +18,22 @@ from scar_gpu.storage import (
     open_index,
     save_index,
 )
-from tests.storage.stored_cases import EMBEDDER, edit_manifest, small_index, small_table
+from tests.storage.stored_cases import (
+    EMBEDDER,
+    edit_manifest,
+    small_index,
+    small_table,
+    small_words,
+)
 
-FILES = ("manifest.json", "tensors.safetensors", "chunks.parquet", "documents.parquet")
+FILES = ("manifest.json", "tensors.safetensors", "chunks.parquet", "documents.parquet",
+         "lexical.parquet")  # fmt: skip
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    save_index(tmp_path / "index", small_index(), chunks=small_table(), embedder=EMBEDDER)
+    parts = {"chunks": small_table(), "lexical": small_words(), "embedder": EMBEDDER}
+    save_index(tmp_path / "index", small_index(), **parts)
     return tmp_path / "index"
 
 
@@ -34,6 +42,7 @@ def read_everything(folder: Path, verify: bool = False) -> None:
     stored.index.embeddings.sum()
     assert stored.chunks is not None
     list(stored.chunks.texts)
+    assert stored.lexical is not None
 
 
 def refusal(folder: Path, **options: bool) -> str:
@@ -111,16 +120,17 @@ def test_the_matrix_is_checked_on_request_alone(folder):
         describe(folder, verify=True)
 
 
-def test_changed_text_is_noticed_when_it_is_first_used(folder):
-    path = folder / "chunks.parquet"
+@pytest.mark.parametrize("part", ["chunks", "lexical"])
+def test_changed_text_is_noticed_when_it_is_first_used(folder, part):
+    path = folder / f"{part}.parquet"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     stored = open_index(folder)
     for _ in range(2):
-        with pytest.raises(IndexFormatError, match=r"chunks\.parquet must hold its bytes as"):
-            _ = stored.chunks
-    with pytest.raises(IndexFormatError, match=r"chunks\.parquet must hold its bytes as"):
+        with pytest.raises(IndexFormatError, match=rf"{part}\.parquet must hold its bytes as"):
+            getattr(stored, part)
+    with pytest.raises(IndexFormatError, match=rf"{part}\.parquet must hold its bytes as"):
         describe(folder)
 
 
@@ -229,6 +239,50 @@ def test_a_foreign_parquet_file(folder, name):
         edit_manifest(folder, "files", name, "bytes", value=len(data))
         edit_manifest(folder, "files", name, "sha256", value=hashlib.sha256(data).hexdigest())
         refusal(folder)
+
+
+LISTS = {"word": ["a", "b"], "rows": [[0], [3, 6]], "scores": [[1.0], [2.0, 3.0]]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({}, None),
+        ({"rows": [[0], [3, 7]]}, "rows outside [0, 7)"),
+        ({"rows": [[0], [3, -1]]}, "rows outside [0, 7)"),
+        ({"rows": [[0, 3], [6]]}, "words with more rows than scores, or fewer"),
+        ({"scores": [[1.0], [2.0]]}, "words with more rows than scores, or fewer"),
+        ({"word": [b"a", b"b"]}, "words that are no text"),
+        ({"word": ["a", None]}, "words that are no text"),
+        ({"rows": [0, 3]}, ""),
+        ({"rows": [[0], None]}, ""),
+        ({"rows": [[0], [3, None]]}, ""),
+        ({"rows": None}, ""),
+    ],
+    ids=str,
+)
+def test_a_forged_lexical_file(folder, wrong, reason):
+    import hashlib
+
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    path = folder / "lexical.parquet"
+    columns = {name: values for name, values in (LISTS | wrong).items() if values is not None}
+    table = pa.table(columns)
+    for name, kind in (("rows", pa.int32()), ("scores", pa.float32())):
+        if name in columns and pa.types.is_list(table.schema.field(name).type):
+            column = table[name].cast(pa.large_list(kind))
+            table = table.set_column(table.column_names.index(name), name, column)
+    pyarrow.parquet.write_table(table, path)
+    data = path.read_bytes()
+    edit_manifest(folder, "files", path.name, "bytes", value=len(data))
+    edit_manifest(folder, "files", path.name, "sha256", value=hashlib.sha256(data).hexdigest())
+    if reason is None:
+        read_everything(folder)
+    else:
+        message = refusal(folder)
+        assert message.startswith(f"{path} must be the lexical lists of its index, got {reason}")
 
 
 def test_paths_that_are_no_index(tmp_path):

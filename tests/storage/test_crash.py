@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scar_gpu.storage import describe, open_index, save_index
-from tests.storage.stored_cases import assert_same_index, small_index, small_table
+from tests.storage.stored_cases import assert_same_index, small_index, small_table, small_words
 
 
 def run(folder: Path, case: str) -> list[dict]:
@@ -67,8 +67,9 @@ class Failing:
 
 
 def save_problem(path: Path, overwrite: bool) -> OSError | None:
+    parts = {"chunks": small_table(), "lexical": small_words()}
     try:
-        save_index(path, small_index(seed=2), chunks=small_table(), overwrite=overwrite)
+        save_index(path, small_index(seed=2), **parts, overwrite=overwrite)
     except OSError as error:
         return error
     return None
@@ -132,14 +133,15 @@ def test_files_are_on_disk_before_they_are_renamed(tmp_path, monkeypatch):
 
         return call
 
-    save_index(tmp_path / "index", small_index(), chunks=small_table())
+    parts = {"chunks": small_table(), "lexical": small_words()}
+    save_index(tmp_path / "index", small_index(), **parts)
     for name in ("write", "fsync", "rename", "rmdir"):
         monkeypatch.setattr(os, name, record(name))
-    save_index(tmp_path / "index", small_index(), chunks=small_table(), overwrite=True)
+    save_index(tmp_path / "index", small_index(), **parts, overwrite=True)
     renames = [i for i, (name, _) in enumerate(events) if name == "rename"]
     assert len(renames) == 2
     written = {place for name, place in events if name == "write"}
-    assert len(written) == 4
+    assert len(written) == 5
     synced = [place for name, place in events[: renames[0]] if name == "fsync"]
     assert written <= set(synced)
     # The folder itself comes last, and the one around it before the old index goes.

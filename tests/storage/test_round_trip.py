@@ -12,13 +12,16 @@ import torch
 
 from scar_gpu import ChunkIndex
 from scar_gpu.storage import describe, open_index, save_index
+from scar_gpu.text.lexical import LexicalIndex
 from tests.corpora import ROW_DTYPES
 from tests.storage.stored_cases import (
     EMBEDDER,
     assert_same_index,
     assert_same_table,
+    assert_same_words,
     small_index,
     small_table,
+    small_words,
 )
 
 
@@ -58,7 +61,7 @@ def test_rows_with_a_stride(tmp_path):
 
 
 def test_rows_of_several_blocks(tmp_path, monkeypatch):
-    for module in ("tensors_file", "files", "opening"):
+    for module in ("tensors_file", "files", "stored_index"):
         monkeypatch.setattr(f"scar_gpu.storage.{module}.BLOCK_BYTES", 40)
     index = small_index()
     save_index(tmp_path / "index", index, chunks=small_table())
@@ -145,7 +148,8 @@ def test_operations_on_a_mapped_index_give_the_same_bits(tmp_path):
 
 
 def test_describe(tmp_path):
-    save_index(tmp_path / "index", small_index(), chunks=small_table(), embedder=EMBEDDER)
+    parts = {"chunks": small_table(), "lexical": small_words(), "embedder": EMBEDDER}
+    save_index(tmp_path / "index", small_index(), **parts)
     found = describe(tmp_path / "index", verify=True)
     sizes = {p.name: p.stat().st_size for p in (tmp_path / "index").iterdir()}
     del sizes["manifest.json"]
@@ -153,7 +157,7 @@ def test_describe(tmp_path):
     assert found["bytes"] == sum(sizes.values())
     expected = {
         "version": 1, "n_chunks": 7, "dim": 8, "n_docs": 4, "window": 2, "dtype": "float32",
-        "embedder": EMBEDDER, "text": True, "verified": True, "leftovers": [],
+        "embedder": EMBEDDER, "text": True, "lexical": True, "verified": True, "leftovers": [],
     }  # fmt: skip
     assert {key: found[key] for key in expected} == expected
     json.dumps(found)
@@ -179,6 +183,29 @@ def test_chunks_that_do_not_fit(tmp_path):
     other = ChunkIndex.build(small_index().embeddings)
     with pytest.raises(ValueError, match="chunks must have the documents of the index"):
         save_index(tmp_path / "index", other, chunks=small_table())
+
+
+def test_words(tmp_path, monkeypatch):
+    """With chunks and without, in one row group and in several; and an index without words."""
+    parts = {"chunks": small_table(), "lexical": small_words()}
+    save_index(tmp_path / "both", small_index(), **parts)
+    save_index(tmp_path / "alone", small_index(), lexical=small_words())
+    monkeypatch.setattr("scar_gpu.storage.lexical_file._GROUP_WORDS", 2)
+    save_index(tmp_path / "groups", small_index(), lexical=small_words())
+    assert pyarrow.parquet.read_metadata(tmp_path / "groups" / "lexical.parquet").num_row_groups > 1
+    for name in ("both", "alone", "groups"):
+        stored = open_index(tmp_path / name, verify=True)
+        assert_same_words(stored.lexical, small_words())
+        assert stored.lexical is stored.lexical
+        assert (stored.chunks is None) == (name != "both")
+    none = LexicalIndex.build([""] * 7)
+    save_index(tmp_path / "none", small_index(), lexical=none)
+    assert_same_words(open_index(tmp_path / "none").lexical, none)
+    small_index().save(tmp_path / "without")
+    assert open_index(tmp_path / "without").lexical is None
+    assert not describe(tmp_path / "without")["lexical"]
+    with pytest.raises(ValueError, match="lexical must have 8 rows, got 7"):
+        save_index(tmp_path / "index", small_index(8), lexical=small_words())
 
 
 def test_text_that_no_file_can_hold(tmp_path):

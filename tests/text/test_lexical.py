@@ -1,11 +1,13 @@
 """Lexical lists in our order, and the fusion of both kinds of search."""
 
+import random
 import re
 
 import pytest
 import torch
 
 from scar_gpu import ChunkIndex
+from scar_gpu.text import Document, chunk_documents
 from scar_gpu.text.hybrid import hybrid_search
 from scar_gpu.text.lexical import LexicalIndex, _best
 
@@ -48,22 +50,45 @@ def test_selection_is_a_sort():
         assert _best(scores.numpy(), k).tolist() == expected[:k]
 
 
-@pytest.mark.parametrize("mmap", [False, True])
-def test_saved_and_loaded(lexical, tmp_path, mmap):
-    lexical.save(tmp_path / "words")
-    loaded = LexicalIndex.load(tmp_path / "words", mmap=mmap)
-    assert loaded.n_rows == len(TEXTS)
-    for one, other in zip(
-        loaded.search(["dogs bark", "cats"], 4),
-        lexical.search(["dogs bark", "cats"], 4),
-        strict=True,
+def test_scores_are_those_of_bm25s():
+    """To the bit, whatever number its vocabulary gives to a word."""
+    import bm25s
+
+    choose = random.Random(0)
+    vocabulary = [f"w{i:02}" for i in range(40)]
+    texts = [" ".join(choose.choices(vocabulary, k=choose.randint(0, 30))) for _ in range(200)]
+    lexical = LexicalIndex.build(texts)
+    assert list(lexical.words) == sorted(vocabulary)
+    model = bm25s.BM25()
+    split = bm25s.tokenize(texts, stopwords="english", return_ids=False, show_progress=False)
+    model.index(split, show_progress=False)
+    for _ in range(20):
+        words = choose.choices(vocabulary, k=6)  # with repeats
+        hits = lexical.search([" ".join(words)], 200)
+        found = hits.ids[0] >= 0
+        scores = torch.from_numpy(model.get_scores(words))
+        assert torch.equal(hits.scores[0, found], scores[hits.ids[0, found]])
+        assert int(found.sum()) == int((scores > 0).sum())
+
+
+def test_a_query_may_be_restricted_to_a_range_of_rows(lexical):
+    ranges = torch.tensor([[0, 6], [2, 5], [2, 2], [5, 6]])
+    hits = lexical.search(["dogs bark"] * 4, 3, row_ranges=ranges)
+    assert hits.ids.tolist() == [[1, 4, 2], [4, 2, -1], [-1] * 3, [-1] * 3]
+    with pytest.raises(
+        ValueError, match=re.escape("row_ranges must have shape [1, 2], got [4, 2]")
     ):
-        assert torch.equal(one, other)
-    assert not [*tmp_path.rglob("*.pkl")]
+        lexical.search(["dogs"], 1, row_ranges=ranges)
+
+
+def test_chunks_are_found_by_their_headings():
+    table = chunk_documents([Document("a", "Cats\n====\n\nThey purr.", format="rst")], 10, 0)
+    assert table.text(1) == "They purr."
+    assert 1 in LexicalIndex.of_chunks(table).search(["cats"], 5).ids[0].tolist()
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["the", ""]])
-def test_without_any_word(texts, tmp_path):
+def test_without_any_word(texts):
     lexical = LexicalIndex.build(texts)
     assert lexical.n_rows == len(texts)
     assert lexical.search(["cats"], 2).ids.tolist() == [[-1, -1]]
