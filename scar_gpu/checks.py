@@ -1,17 +1,22 @@
 """What is wrong with the arguments of an operation, in the words: name, rule, value.
 
 The kernels refuse on their own whatever they cannot read, in nanoseconds; only when one has
-refused does a public function on the CPU come here to find out why. The CUDA launchers and the
-fakes, which cannot refuse so cheaply, look here first. Nothing here reads a tensor's values.
+refused does a public function on the CPU come here to find out why. The exception is a number or
+switch of another type than expected, which PyTorch might convert: it is looked at first. The CUDA
+launchers and the fakes, which cannot refuse so cheaply, always look here first. Nothing here reads
+a tensor's values.
 """
 
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
+_INTS = (int, np.integer, torch.SymInt)
+_NUMBERS = (float, np.floating, torch.SymFloat, *_INTS)
 ROW_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ID_DTYPES = (torch.int64, torch.int32)
 
@@ -68,6 +73,15 @@ def check_offsets(
         fail(ValueError, "doc_offsets", "have at least one entry", "none")
 
 
+def check_judgement(lam: float, gamma: float, contiguous: bool) -> None:
+    """Check what SCAR judges neighbours by."""
+    check_number("lam", lam)
+    if lam < 0:
+        fail(ValueError, "lam", "be >= 0", lam)
+    check_number("gamma", gamma)
+    check_bool("contiguous", contiguous)
+
+
 def check_result(name: str, value: Any, expected: type) -> None:
     """Check that an argument is the result of another operation."""
     if not isinstance(value, expected):
@@ -76,8 +90,10 @@ def check_result(name: str, value: Any, expected: type) -> None:
 
 def check_number(name: str, value: float) -> None:
     """Check a finite real argument."""
-    if isinstance(value, bool) or not isinstance(value, float | int | torch.SymFloat):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         fail(TypeError, name, "be a float", type(value).__name__)
+    if isinstance(value, np.floating):
+        value = float(value)  # whose range is that of the bounds
     if not -sys.float_info.max <= value <= sys.float_info.max:
         fail(ValueError, name, "be finite", value)
 
@@ -90,7 +106,7 @@ def check_bool(name: str, value: bool) -> None:
 
 def check_at_least(name: str, value: int, least: int) -> None:
     """Check an integer argument against its smallest legal value."""
-    if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
+    if isinstance(value, bool) or not isinstance(value, _INTS):
         fail(TypeError, name, "be an int", type(value).__name__)
     if value < least:
         fail(ValueError, name, f"be >= {least}", value)
@@ -135,11 +151,7 @@ def neighbor_scores(
     check_scale(row_scale, n_chunks, device)
     if relevance is not None:
         check_tensor("relevance", relevance, (torch.float32,), (n_queries, hits.shape[1]), device)
-    check_number("lam", lam)
-    if lam < 0:
-        fail(ValueError, "lam", "be >= 0", lam)
-    check_number("gamma", gamma)
-    check_bool("contiguous", contiguous)
+    check_judgement(lam, gamma, contiguous)
 
 
 def expand(

@@ -2,10 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
 from tests.backends import only_on
+from tests.closeness import assert_same_bits
 from tests.corpora import level_corpus, level_rows
 
 N, DIM = 5, 16
@@ -165,6 +167,29 @@ TABLE = [
     (("search",), "k", -3, ValueError, "k must be >= 1, got -3"),
 ]  # fmt: skip
 
+# Numbers and switches of types that PyTorch itself would convert.
+ODD = (True, np.bool_(True), torch.tensor(1), torch.tensor([1]), "1", 1j)
+TABLE += [
+    *(
+        (operations, name, value, TypeError, f"{name} must be a float, got {type(value).__name__}")
+        for value in (*ODD, None)
+        for operations, name in ((SCORED, "lam"), (SCORED, "gamma"))
+    ),
+    *(
+        (operations, name, value, TypeError, f"{name} must be an int, got {type(value).__name__}")
+        for value in (*ODD, 0.5, np.float32(0.5), torch.tensor(0.5), None)
+        for operations, name in (
+            (("continuity",), "window"), (("window_expand",), "before"),
+            (("window_expand",), "after"), (("search",), "k"), (("check_hits",), "n_chunks"),
+        )
+    ),
+    *(
+        (SCORED, "contiguous", value, TypeError,
+         f"contiguous must be a bool, got {type(value).__name__}")
+        for value in (None, 1, 0.0, np.bool_(True), torch.tensor(True), "yes", 1j)
+    ),
+]  # fmt: skip
+
 # Values that only the CPU kernel reads.
 VALUES = [
     *(
@@ -258,6 +283,23 @@ def test_the_good_arguments_are_good(name):
     import scar_gpu
 
     getattr(scar_gpu, name)(**good(name))
+
+
+def test_the_numbers_of_numpy_are_numbers():
+    import scar_gpu
+
+    scored = good("scar_expand")
+    plain = scar_gpu.scar_expand(**scored, lam=0.5, gamma=1.0)
+    options = {"lam": np.float32(0.5), "gamma": np.int64(1)}
+    assert_same_bits(list(scar_gpu.scar_expand(**scored, **options)), list(plain))
+    for name, option in (("continuity", "window"), ("window_expand", "before"), ("search", "k")):
+        call = getattr(scar_gpu, name)
+        assert_same_bits(
+            list(call(**(good(name) | {option: np.int32(2)}))),
+            list(call(**(good(name) | {option: 2}))),
+        )
+    with pytest.raises(ValueError, match="lam must be finite, got inf"):
+        scar_gpu.scar_expand(**scored, lam=np.float32("inf"))
 
 
 @only_on("cpu")

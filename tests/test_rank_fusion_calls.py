@@ -104,6 +104,15 @@ BAD = [
     ({"k": 1000001}, ValueError, "k must be > 0 and <= 1000000, got 1000001"),
     ({"k": NAN}, ValueError, "k must be finite, got nan"),
     ({"k": "60"}, TypeError, "k must be a float, got str"),
+    *(({"k": value}, TypeError, f"k must be a float, got {type(value).__name__}")
+      for value in (True, None, torch.tensor(60.0), 1j)),
+    *(({"weights": [1, value]}, TypeError,
+       f"weights[1] must be a float, got {type(value).__name__}")
+      for value in (True, None, torch.tensor(1.0))),
+    *(({"top_n": value}, TypeError, f"top_n must be an int, got {type(value).__name__}")
+      for value in (True, torch.tensor(2), torch.tensor([2]))),
+    *(({"details": value}, TypeError, f"details must be a bool, got {type(value).__name__}")
+      for value in (None, 1, 0.0, torch.tensor(True))),
     ({"weights": [1, -1]}, ValueError, "weights[1] must be >= 0, got -1"),
     ({"weights": [NAN, 1]}, ValueError, "weights[0] must be finite, got nan"),
     ({"weights": [INF, 1]}, ValueError, "weights[0] must be finite, got inf"),

@@ -22,4 +22,7 @@ def as_numbers(name: str, values: Sequence[float]) -> list[float]:
     """One host number per list; their values are checked elsewhere."""
     if isinstance(values, Tensor) or not isinstance(values, Sequence):
         checks.fail(TypeError, name, "be a sequence of floats", type(values).__name__)
+    for number, value in enumerate(values):
+        if type(value) is not float:
+            checks.check_number(f"{name}[{number}]", value)
     return list(values)

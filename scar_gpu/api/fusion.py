@@ -60,7 +60,7 @@ def rank_fusion(
         top_n, however few documents there are.
 
     Raises:
-        TypeError: wrong dtypes.
+        TypeError: wrong types or dtypes.
         ValueError: no list; lists of different B or devices; weights that are negative, not
             finite, or not one per list; k or top_n out of range; contributions negative or too
             few, or given together with k or weights; unknown duplicates.
@@ -86,6 +86,12 @@ def rank_fusion(
         checks.fail(ValueError, "contributions", rule, f"k={k}, weights={weights}")
     if duplicates not in ("first", "sum"):
         checks.fail(ValueError, "duplicates", "be 'first' or 'sum'", repr(duplicates))
+    if type(k) is not float:
+        checks.check_rank_constant("k", k)
+    if top_n is not None and type(top_n) is not int:
+        checks.check_at_least("top_n", top_n, 1)
+    if type(details) is not bool:
+        checks.check_bool("details", details)
     arguments = (
         as_lists("rankings", rankings),
         None if ranks is None else as_lists("ranks", ranks),

@@ -51,7 +51,7 @@ def neighbor_scores(
         also relevance -inf.
 
     Raises:
-        TypeError: wrong dtypes.
+        TypeError: wrong types or dtypes.
         ValueError: wrong shapes or devices; lam negative; lam or gamma not finite.
         IndexError: on the CPU, a hit outside [-1, N).
 
@@ -68,6 +68,8 @@ def neighbor_scores(
         >>> judged.scores, judged.mask
         (tensor([[[  -inf, 0.9560]]]), tensor([[[False,  True]]]))
     """
+    if type(lam) is not float or type(gamma) is not float or type(contiguous) is not bool:
+        checks.check_judgement(lam, gamma, contiguous)
     arguments = (
         queries,
         embeddings,
@@ -158,7 +160,7 @@ def scar_expand(
         Expansion(ids, scores, anchors [B, M], lengths [B]) with M = K * (2W + 1).
 
     Raises:
-        TypeError: wrong dtypes.
+        TypeError: wrong types or dtypes.
         ValueError: wrong shapes or devices; lam negative; lam or gamma not finite; unknown order.
         IndexError: on the CPU, a hit outside [-1, N).
 
@@ -174,6 +176,8 @@ def scar_expand(
         >>> scar_gpu.scar_expand(rows[:1], rows, table, torch.tensor([[0]])).ids
         tensor([[ 0,  1, -1]])
     """
+    if type(lam) is not float or type(gamma) is not float or type(contiguous) is not bool:
+        checks.check_judgement(lam, gamma, contiguous)
     arguments = (
         queries,
         embeddings,

@@ -58,7 +58,7 @@ def continuity(
         [W, N] float32, NaN where i + j lies outside the document of i.
 
     Raises:
-        TypeError: wrong dtypes.
+        TypeError: wrong types or dtypes.
         ValueError: wrong shapes or devices; window < 0; on the CPU, doc_offsets that do not rise
             from 0 to N.
 
@@ -70,6 +70,8 @@ def continuity(
         >>> scar_gpu.continuity(rows, torch.tensor([0, 2, 3]))
         tensor([[0.6000,    nan,    nan]])
     """
+    if type(window) is not int:
+        checks.check_at_least("window", window, 0)
     arguments = (embeddings, doc_offsets, window, row_scale)
     try:
         return _continuity(*arguments)

@@ -34,7 +34,7 @@ def search(
         Hits(ids [B, k] int64, scores [B, k] float32), padded with -1 and -inf.
 
     Raises:
-        TypeError: wrong dtypes.
+        TypeError: wrong types or dtypes.
         ValueError: wrong shapes or devices; k < 1.
         IndexError: on the CPU, a range outside [0, N].
 
@@ -44,6 +44,8 @@ def search(
         >>> scar_gpu.search(torch.tensor([[0.0, 2.0]]), rows, 2)
         Hits(ids=tensor([[2, 1]]), scores=tensor([[1.0000, 0.8000]]))
     """
+    if type(k) is not int:
+        checks.check_at_least("k", k, 1)
     arguments = (queries, embeddings, k, row_scale, row_ranges)
     try:
         return Hits(*_search(*arguments))

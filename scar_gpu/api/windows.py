@@ -30,7 +30,7 @@ def window_expand(
         every score is 0.
 
     Raises:
-        TypeError: wrong dtypes.
+        TypeError: wrong types or dtypes.
         ValueError: wrong shapes or devices; before or after negative; unknown order; on the CPU,
             doc_offsets that do not rise from 0.
         IndexError: on the CPU, a hit outside [-1, N).
@@ -42,6 +42,9 @@ def window_expand(
         >>> scar_gpu.window_expand(torch.tensor([[2, 0]]), torch.tensor([0, 4])).ids
         tensor([[ 1,  2,  3,  0, -1, -1]])
     """
+    if type(before) is not int or type(after) is not int:
+        checks.check_at_least("before", before, 0)
+        checks.check_at_least("after", after, 0)
     arguments = (hits, doc_offsets, before, after, checks.is_document_order(order))
     try:
         return Expansion(*_window_expand(*arguments))

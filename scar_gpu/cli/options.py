@@ -34,7 +34,11 @@ Window = Annotated[
 Lam = Annotated[float, typer.Option(min=0, help="Penalty of a neighbour unlike its hit.")]
 Gamma = Annotated[float, typer.Option(help="Share of the hit's relevance to exceed.")]
 Hybrid = Annotated[
-    bool, typer.Option("--hybrid", help="Find hits by words too; needs build --lexical.")
+    bool,
+    typer.Option(
+        "--hybrid",
+        help="Find hits by words too (build --lexical) and fuse the ranks; scores stay cosines.",
+    ),
 ]
 Pool = Annotated[
     int | None,
@@ -42,10 +46,13 @@ Pool = Annotated[
 ]
 Weights = Annotated[
     str | None,
-    typer.Option(metavar="DENSE,LEXICAL", help="Of the hits by vectors and by words [1,1]."),
+    typer.Option(
+        metavar="DENSE,LEXICAL", help="Of the hits by vectors and by words [default: 1,1]."
+    ),
 ]
 RrfK = Annotated[
-    float | None, typer.Option(help="The k of reciprocal rank fusion, 1 / (k + rank) [60].")
+    float | None,
+    typer.Option(help="The k of reciprocal rank fusion, 1 / (k + rank) [default: 60]."),
 ]
 Model = Annotated[
     str | None,

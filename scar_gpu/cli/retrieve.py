@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from scar_gpu.cli.answers import Answers
 from scar_gpu.cli.given_hits import GivenHits
-from scar_gpu.cli.messages import note, progress
-from scar_gpu.cli.opened import document_ranges, open_with_model, open_without_model
+from scar_gpu.cli.messages import progress
+from scar_gpu.cli.opened import open_with_model, open_without_model
 from scar_gpu.cli.options import (
     Device,
     Gamma,
@@ -34,9 +35,6 @@ from scar_gpu.cli.options import (
 from scar_gpu.cli.outputs import check_output, replacing
 from scar_gpu.cli.queries import Columns, Queries, query_file, read_queries, vectors_expected
 from scar_gpu.cli.writers import SUFFIXES, Screen, Writer, open_writer, with_ids
-
-if TYPE_CHECKING:
-    from scar_gpu.text import Retriever
 
 _DEFAULT_K = 5
 
@@ -129,7 +127,7 @@ def retrieve(
         )
     else:
         retriever = open_without_model(index, device=place)
-    answers = _Answers(retriever, given, with_text=not no_text, options=options)
+    answers = Answers(retriever, given, with_text=not no_text, options=options)
     batches = _read(queries, path, columns, batch_size)
     with ExitStack() as stack:
         writer: Writer = Screen(retriever)
@@ -168,90 +166,3 @@ def _read(queries: str, path: Path | None, columns: Columns, batch_size: int) ->
     if columns.within is not None:
         raise ValueError("within-document must be a column of a query file, got a question")
     return iter([Queries([0], [queries])])
-
-
-class _Answers:
-    """Answers batches, and counts."""
-
-    def __init__(
-        self,
-        retriever: Retriever,
-        given: GivenHits | None,
-        *,
-        with_text: bool,
-        options: dict[str, Any],
-    ) -> None:
-        self._retriever = retriever
-        self._given = given
-        self._options = options
-        chunks = retriever.chunks
-        # Own vectors may have named documents and no text.
-        self._is_text = chunks is not None and bool(chunks.end.any())
-        self._with_text = with_text and self._is_text
-        self._ranges: dict[str, tuple[int, int]] | None = None
-        self.n_queries = self._n_contexts = self._n_answered = self._n_truncated = 0
-
-    def table(self, batch: Queries) -> Any:
-        """The contexts of a batch as a pyarrow table; `query` is the position in the batch."""
-        vectors: Any = batch.vectors
-        dim = self._retriever.index.dim
-        if batch.texts is not None:
-            from scar_gpu.text.embedder import count_truncated_queries
-
-            vectors = self._retriever.encode_queries(batch.texts, first=self.n_queries)
-            self._n_truncated += count_truncated_queries(self._retriever.embedder, batch.texts)
-        elif vectors.shape[1] != dim:
-            raise ValueError(
-                f"query vectors must have the index's {dim} dimensions, got {vectors.shape[1]}"
-            )
-        hits = None
-        if self._given is not None:
-            hits = self._given.take(len(batch), self._retriever.index.n_chunks)
-        found = self._retriever.retrieve_table(
-            vectors,
-            hits,
-            texts=batch.texts,
-            row_ranges=self._row_ranges(batch),
-            with_text=self._with_text,
-            **self._options,
-        )
-        if not self._is_text:
-            found = found.drop_columns(
-                [name for name in ("start", "end", "headings") if name in found.column_names]
-            )
-        self.n_queries += len(batch)
-        self._n_contexts += len(found)
-        self._n_answered += len(found["query"].unique())
-        return found
-
-    def _row_ranges(self, batch: Queries) -> Any:
-        if batch.within is None:
-            return None
-        import torch
-
-        if self._ranges is None:
-            self._ranges = document_ranges(self._retriever)
-        unknown = [name for name in batch.within if name not in self._ranges]
-        if unknown:
-            known = ", ".join(repr(name) for name in list(self._ranges)[:5])
-            raise ValueError(
-                f"within-document must name documents of the index ({known}, ...), "
-                f"got {unknown[0]!r} in query {self.n_queries + batch.within.index(unknown[0])}"
-            )
-        ranges = [self._ranges[name] for name in batch.within]
-        return torch.tensor(ranges, dtype=torch.int64).reshape(-1, 2)
-
-    def report(self, output: Path | None, seconds: float) -> None:
-        """Say on standard error what was done and what was left out."""
-        if self._n_truncated:
-            note(
-                f"{self._n_truncated:,} of {self.n_queries:,} queries are longer than "
-                f"{self._retriever.embedder.name} reads; the rest of each had no influence"
-            )
-        if self._n_answered < self.n_queries:
-            note(f"{self.n_queries - self._n_answered:,} queries have no context")
-        if output is not None:
-            note(
-                f"{output}: {self._n_contexts:,} contexts for {self.n_queries:,} queries "
-                f"in {seconds:.1f} s"
-            )

@@ -61,7 +61,6 @@ class Retriever(VectorRetriever):
                 f"got {embedder.dim} from {embedder.name}"
             )
         self._embedder = embedder
-        self._stored: StoredIndex | None = None
         self._device: str | None = None
 
     @property
@@ -77,16 +76,6 @@ class Retriever(VectorRetriever):
                 raise ValueError("embedder must be given for queries in words, got none")
             self._embedder = embedder_of(record, device=self._device)
         return self._embedder
-
-    @property
-    def lexical(self) -> LexicalIndex | None:
-        """The words of the chunks, None where hybrid retrieval is not possible.
-
-        Those of a saved index are read when they are first asked for.
-        """
-        if self._lexical is None and self._stored is not None:
-            self._lexical = self._stored.lexical
-        return self._lexical
 
     @classmethod
     def from_index(

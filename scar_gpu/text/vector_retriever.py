@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from torch import Tensor
@@ -15,6 +15,9 @@ from scar_gpu.text.context_table import ContextTables
 from scar_gpu.text.lexical import LexicalIndex
 from scar_gpu.text.retrieval import Asked, Found, as_tensor, find
 from scar_gpu.text.settings import Options, Settings
+
+if TYPE_CHECKING:
+    from scar_gpu.storage import StoredIndex
 
 
 class VectorRetriever:
@@ -56,11 +59,17 @@ class VectorRetriever:
         self.index = index
         self.chunks = chunks
         self._lexical = lexical
+        self._stored: StoredIndex | None = None
         self._tables = ContextTables(chunks)
 
     @property
     def lexical(self) -> LexicalIndex | None:
-        """The words of the chunks, None where hybrid retrieval is not possible."""
+        """The words of the chunks, None where hybrid retrieval is not possible.
+
+        Those of a saved index are read when they are first asked for.
+        """
+        if self._lexical is None and self._stored is not None:
+            self._lexical = self._stored.lexical
         return self._lexical
 
     def retrieve_vectors(
