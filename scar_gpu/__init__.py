@@ -21,6 +21,7 @@ from scar_gpu.api import (
     check_hits,
     continuity,
     expand,
+    merge_hits,
     neighbor_scores,
     rank_fusion,
     row_scale,
@@ -28,12 +29,13 @@ from scar_gpu.api import (
     score_fusion,
     scores_to_ranks,
     search,
+    search_expand,
     spans,
     window_expand,
 )
 from scar_gpu.faiss_index import faiss_search
 from scar_gpu.index import ChunkIndex
-from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, Spans
+from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, SearchExpansion, Spans
 
 __version__ = "0.1.0"
 
@@ -43,11 +45,13 @@ __all__ = [
     "Fusion",
     "Hits",
     "NeighborScores",
+    "SearchExpansion",
     "Spans",
     "check_hits",
     "continuity",
     "expand",
     "faiss_search",
+    "merge_hits",
     "neighbor_scores",
     "rank_fusion",
     "row_scale",
@@ -55,6 +59,7 @@ __all__ = [
     "score_fusion",
     "scores_to_ranks",
     "search",
+    "search_expand",
     "spans",
     "window_expand",
 ]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from scar_gpu import contributions as integers
-from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, Spans
+from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, SearchExpansion, Spans
 
 INF = float("inf")
 
@@ -206,6 +206,35 @@ def search(
     values[:, :n] = best[:, :n]
     ids[:, :n] = torch.where(best[:, :n] > -INF, order[:, :n], -1)
     return Hits(ids, values)
+
+
+def search_expand(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    k: int,
+    *,
+    lam: float = 0.1,
+    gamma: float = 0.8,
+    contiguous: bool = False,
+    row_scale: Tensor | None = None,
+    row_ranges: Tensor | None = None,
+    order: str = "rank",
+) -> SearchExpansion:
+    """`search` followed by `neighbor_scores` and `expand`."""
+    hits = search(queries, embeddings, k, row_scale=row_scale, row_ranges=row_ranges)
+    judged = neighbor_scores(
+        queries,
+        embeddings,
+        continuity,
+        hits.ids,
+        lam=lam,
+        gamma=gamma,
+        contiguous=contiguous,
+        row_scale=row_scale,
+        relevance=hits.scores,
+    )
+    return SearchExpansion(hits, judged, expand(hits.ids, judged, order=order))
 
 
 def rank_fusion(

@@ -58,6 +58,14 @@ class Hits(NamedTuple):
     scores: Tensor
 
 
+class SearchExpansion(NamedTuple):
+    """The k best rows of each query, the judgement of their neighbours, and the union of both."""
+
+    hits: Hits
+    neighbors: NeighborScores
+    expansion: Expansion
+
+
 class Fusion(NamedTuple):
     """The documents of several rankings, best first, every document once.
 

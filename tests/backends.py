@@ -17,6 +17,7 @@ OPERATIONS = (
     "window_expand",
     "spans",
     "search",
+    "search_expand",
 )
 
 # Operations whose Triton kernel is still to be written; test_package keeps the list true.
@@ -33,6 +34,7 @@ RESULT_DTYPES = {
     "window_expand": (I64, F32, I32, I32),
     "spans": (I64, I64, I32, I32),
     "search": (I64, F32),
+    "search_expand": (I64, F32, F32, F32, torch.bool, I64, F32, I32, I32),
 }
 
 

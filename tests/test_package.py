@@ -15,11 +15,13 @@ FUNCTIONS = (
     *OPERATIONS,
     "check_hits",
     "faiss_search",
+    "merge_hits",
     "rank_fusion",
     "score_fusion",
     "scores_to_ranks",
 )
-NAMES = sorted([*FUNCTIONS, "ChunkIndex", "Expansion", "Fusion", "Hits", "NeighborScores", "Spans"])
+TYPES = ("Expansion", "Fusion", "Hits", "NeighborScores", "SearchExpansion", "Spans")
+NAMES = sorted([*FUNCTIONS, "ChunkIndex", *TYPES])
 
 
 def test_all_is_pinned():
@@ -59,6 +61,7 @@ def test_results_are_named_tuples():
     assert scar_gpu.Expansion._fields == ("ids", "scores", "anchors", "lengths")
     assert scar_gpu.Spans._fields == ("start", "end", "first", "lengths")
     assert scar_gpu.Hits._fields == ("ids", "scores")
+    assert scar_gpu.SearchExpansion._fields == ("hits", "neighbors", "expansion")
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -94,6 +97,7 @@ def test_docstrings_have_their_sections_and_an_example_that_runs(name):
     "module",
     [
         "api.fusion",
+        "api.merging",
         "api.neighbors",
         "api.rows",
         "api.score_fusion",
