@@ -47,6 +47,11 @@ SearchExpansionTensors search_expand(const Tensor& queries, const Tensor& embedd
                                      bool contiguous, OptionalTensor row_scale,
                                      OptionalTensor row_ranges, bool document_order);
 
+std::tuple<Tensor, Tensor> corpus_masks(const Tensor& queries, const Tensor& embeddings,
+                                        const Tensor& continuity, double lam, double gamma,
+                                        bool contiguous, OptionalTensor row_scale,
+                                        bool return_relevance);
+
 std::vector<Tensor> rank_fusion(std::vector<Tensor> rankings,
                                 std::optional<std::vector<Tensor>> ranks, double k,
                                 std::optional<std::vector<double>> weights,

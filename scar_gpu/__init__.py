@@ -20,6 +20,7 @@ from scar_gpu import presets as presets
 from scar_gpu.api import (
     check_hits,
     continuity,
+    corpus_masks,
     expand,
     merge_hits,
     neighbor_scores,
@@ -31,16 +32,26 @@ from scar_gpu.api import (
     search,
     search_expand,
     spans,
+    unpack_masks,
     window_expand,
 )
 from scar_gpu.faiss_index import faiss_search
 from scar_gpu.index import ChunkIndex
-from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, SearchExpansion, Spans
+from scar_gpu.types import (
+    CorpusMasks,
+    Expansion,
+    Fusion,
+    Hits,
+    NeighborScores,
+    SearchExpansion,
+    Spans,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ChunkIndex",
+    "CorpusMasks",
     "Expansion",
     "Fusion",
     "Hits",
@@ -49,6 +60,7 @@ __all__ = [
     "Spans",
     "check_hits",
     "continuity",
+    "corpus_masks",
     "expand",
     "faiss_search",
     "merge_hits",
@@ -61,5 +73,6 @@ __all__ = [
     "search",
     "search_expand",
     "spans",
+    "unpack_masks",
     "window_expand",
 ]

@@ -237,6 +237,27 @@ def search_expand(
     check_judgement(lam, gamma, contiguous)
 
 
+def corpus_masks(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    lam: float,
+    gamma: float,
+    contiguous: bool,
+    row_scale: Tensor | None,
+    return_relevance: bool,
+) -> None:
+    """Check the arguments of the operation `corpus_masks`."""
+    check_embeddings(embeddings)
+    n_chunks, dim = embeddings.shape
+    check_tensor("queries", queries, ROW_DTYPES, ("B", dim), embeddings.device)
+    shape = ("W", n_chunks)
+    check_tensor("continuity", continuity, (torch.float32,), shape, embeddings.device)
+    check_scale(row_scale, n_chunks, embeddings.device)
+    check_judgement(lam, gamma, contiguous)
+    check_bool("return_relevance", return_relevance)
+
+
 def rank_fusion(
     rankings: list[Tensor],
     ranks: list[Tensor] | None,

@@ -12,7 +12,14 @@ from torch import Tensor
 
 from scar_gpu import api, checks
 from scar_gpu.faiss_index import to_faiss
-from scar_gpu.types import Expansion, Hits, NeighborScores, SearchExpansion, Spans
+from scar_gpu.types import (
+    CorpusMasks,
+    Expansion,
+    Hits,
+    NeighborScores,
+    SearchExpansion,
+    Spans,
+)
 
 # Rows looked at together when a scale says that something is wrong with them.
 _SUSPECTS = 4096
@@ -254,6 +261,28 @@ class ChunkIndex:
             row_scale=self.row_scale,
             row_ranges=row_ranges,
             order=order,
+        )
+
+    def corpus_masks(
+        self,
+        queries: Tensor,
+        *,
+        lam: float = 0.1,
+        gamma: float = 0.8,
+        contiguous: bool = False,
+        return_relevance: bool = False,
+        window: int | None = None,
+    ) -> CorpusMasks:
+        """Judge the neighbours of all rows: `scar_gpu.corpus_masks` on this index."""
+        return api.corpus_masks(
+            queries,
+            self.embeddings,
+            self._table(window),
+            lam=lam,
+            gamma=gamma,
+            contiguous=contiguous,
+            row_scale=self.row_scale,
+            return_relevance=return_relevance,
         )
 
     def to_faiss(self, description: str = "Flat", *, inner_product: bool = True) -> Any:

@@ -140,6 +140,26 @@ def _(queries: Tensor, embeddings: Tensor, continuity: Tensor, k: int, *_: Any) 
 
 
 @operation(
+    "corpus_masks(Tensor queries, Tensor embeddings, Tensor continuity, float lam, float gamma, "
+    "bool contiguous, Tensor? row_scale, bool return_relevance) -> (Tensor bits, Tensor relevance)"
+)
+def _(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    lam: float,
+    gamma: float,
+    contiguous: bool,
+    row_scale: Tensor | None,
+    return_relevance: bool,
+) -> tuple[Tensor, ...]:
+    n_queries, n_chunks = queries.shape[0], embeddings.shape[0]
+    shape = (n_queries, 2 * continuity.shape[0], (n_chunks + 31) // 32)
+    bits = queries.new_empty(shape, dtype=torch.int32)
+    return bits, _scores(queries, n_queries, n_chunks if return_relevance else 0)
+
+
+@operation(
     "rank_fusion(Tensor[] rankings, Tensor[]? ranks, float k, float[]? weights, "
     "Tensor? contributions, int? top_n, bool sums_duplicates, bool has_details) -> Tensor[]"
 )

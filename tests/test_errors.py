@@ -59,6 +59,7 @@ def good(name: str) -> dict[str, object]:
             "row_scale": DATA.row_scale,
             "row_ranges": torch.tensor([[0, 5], [1, 2]]),
         },
+        "corpus_masks": {key: scored[key] for key in scored.keys() - {"hits"}},
         "search_expand": {
             "queries": level_rows([0, 3]),
             "embeddings": DATA.embeddings,
@@ -74,8 +75,8 @@ def good(name: str) -> dict[str, object]:
 FLOATS = "bfloat16, float16 or float32"
 SCORED = ("neighbor_scores", "scar_expand")
 SEARCHES = ("search", "search_expand")
-JUDGED = (*SCORED, "search_expand")
-WITH_QUERIES = (*SCORED, *SEARCHES)
+JUDGED = (*SCORED, "search_expand", "corpus_masks")
+WITH_QUERIES = (*SCORED, *SEARCHES, "corpus_masks")
 WITH_ROWS = ("row_scale", "continuity", *WITH_QUERIES)
 HITS_FIRST = ("expand", "window_expand", "check_hits")
 WITH_HITS = (*SCORED, *HITS_FIRST)
@@ -264,7 +265,9 @@ def test_bad_value(name, argument, value, exception, message):
     test_bad_argument(name, argument, value, exception, message)
 
 
-@pytest.mark.parametrize("name", ["row_scale", *WITH_HITS, *WITH_OFFSETS, *SEARCHES])
+@pytest.mark.parametrize(
+    "name", ["row_scale", *WITH_HITS, *WITH_OFFSETS, *SEARCHES, "corpus_masks"]
+)
 def test_the_good_arguments_are_good(name):
     """Or every row of the tables would pass for the wrong reason."""
     import scar_gpu

@@ -19,8 +19,17 @@ FUNCTIONS = (
     "rank_fusion",
     "score_fusion",
     "scores_to_ranks",
+    "unpack_masks",
 )
-TYPES = ("Expansion", "Fusion", "Hits", "NeighborScores", "SearchExpansion", "Spans")
+TYPES = (
+    "CorpusMasks",
+    "Expansion",
+    "Fusion",
+    "Hits",
+    "NeighborScores",
+    "SearchExpansion",
+    "Spans",
+)
 NAMES = sorted([*FUNCTIONS, "ChunkIndex", *TYPES])
 
 
@@ -61,6 +70,7 @@ def test_results_are_named_tuples():
     assert scar_gpu.Expansion._fields == ("ids", "scores", "anchors", "lengths")
     assert scar_gpu.Spans._fields == ("start", "end", "first", "lengths")
     assert scar_gpu.Hits._fields == ("ids", "scores")
+    assert scar_gpu.CorpusMasks._fields == ("bits", "relevance")
     assert scar_gpu.SearchExpansion._fields == ("hits", "neighbors", "expansion")
 
 
@@ -97,6 +107,7 @@ def test_docstrings_have_their_sections_and_an_example_that_runs(name):
     "module",
     [
         "api.fusion",
+        "api.masks",
         "api.merging",
         "api.neighbors",
         "api.rows",

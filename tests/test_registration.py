@@ -24,6 +24,7 @@ SCALARS = {
     "scar_expand": {"lam": 0.25, "gamma": 0.5, "contiguous": True, "document_order": True},
     "window_expand": {"before": 2, "after": 1, "document_order": True},
     "search": {"k": 4},
+    "corpus_masks": {"lam": 0.25, "gamma": 0.5, "contiguous": True, "return_relevance": True},
     "search_expand": {
         "k": 4, "lam": 0.25, "gamma": 0.5, "contiguous": True, "document_order": True,
     },
@@ -141,6 +142,10 @@ def public_calls():
         ),
         "search": lambda t: scar_gpu.search(
             t["queries"], t["embeddings"], 3, row_scale=t["row_scale"], row_ranges=t["row_ranges"]
+        ),
+        "corpus_masks": lambda t: scar_gpu.corpus_masks(
+            t["queries"], t["embeddings"], t["continuity"], lam=0.25, gamma=0.5,
+            row_scale=t["row_scale"], return_relevance=True,
         ),
         "search_expand": lambda t: scar_gpu.search_expand(
             t["queries"], t["embeddings"], t["continuity"], 3, lam=0.25, gamma=0.5,
