@@ -8,6 +8,7 @@ import torch
 from benchmarks import traffic
 from benchmarks.traffic import Traffic
 from scar_gpu.kernels.continuity import launch_continuity
+from scar_gpu.kernels.corpus_masks import launch_corpus_masks
 from scar_gpu.kernels.expand import launch_expand
 from scar_gpu.kernels.neighbor_scores import launch_neighbor_scores
 from scar_gpu.kernels.row_scale import launch_row_scale
@@ -183,6 +184,35 @@ def search(
     )
 
 
+def corpus_masks(
+    dim: int,
+    dtype: torch.dtype,
+    window: int = 1,
+    *,
+    n_queries: int = N_QUERIES,
+    n_chunks: int = N_CHUNKS,
+    contiguous: bool = False,
+    is_scaled: bool = True,
+    is_known: bool = False,
+) -> Case:
+    changes = ["contiguous" * contiguous, "unit rows" * (not is_scaled), "relevance" * is_known]
+    return Case(
+        "corpus_masks",
+        " ".join([f"D={dim} {name(dtype)} W={window}", *filter(None, changes)]),
+        lambda: launch_corpus_masks(
+            torch.empty(n_queries, dim),
+            torch.empty(n_chunks, dim, dtype=dtype),
+            torch.empty(window, n_chunks),
+            0.1,
+            0.8,
+            contiguous,
+            torch.empty(n_chunks) if is_scaled else None,
+            is_known,
+        ),
+        traffic.corpus_masks(n_queries, n_chunks, window, dim * dtype.itemsize, dim * 4),
+    )
+
+
 # Blocks of 32, 64, ... 1,024 entries, and more than one block.
 HITS = (10, 20, 40, 80, 170, 341, 1000)
 
@@ -198,6 +228,7 @@ REPORTED = [
     *(search(dim, dtype, 10, 1000) for dim, dtype in ((384, F32), (384, F16), (768, BF16))),
     search(384, F16, 100, 16),
     search(384, F16, 1000, 16),
+    *(corpus_masks(dim, dtype) for dim, dtype in ((384, F32), (384, F16), (768, BF16))),
 ]
 
 # Variants that a caller can ask for, and sizes of 1, which the compiler turns into constants.
@@ -225,6 +256,9 @@ VARIANTS = [
     window_expand(1, 0, 0),
     window_expand(50, 3, 2, "document"),
     spans(1, n_queries=1),
+    corpus_masks(1, F32, n_queries=1, n_chunks=1),
+    corpus_masks(1000, F16, window=8, contiguous=True, is_scaled=False),
+    corpus_masks(384, BF16, is_known=True),
     search(1, F32, 1, 1, n_chunks=1),
     search(8, F16, 1, 1, query_dtype=F16, is_ranged=True),
     search(1000, BF16, 204, 100, query_dtype=BF16, is_scaled=False, is_ranged=True),

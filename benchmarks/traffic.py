@@ -52,6 +52,15 @@ def neighbor_scores(
     return Traffic(n_queries * k * useful, n_queries * k * moved)
 
 
+def corpus_masks(
+    n_queries: int, n_chunks: int, window: int, row_bytes: int, query_bytes: int
+) -> Traffic:
+    """Rows, scales and continuities once, a bit per decision; cosines written and read besides."""
+    useful = n_chunks * (row_bytes + 4 + 4 * window) + n_queries * query_bytes
+    useful += n_queries * n_chunks * window / 4
+    return Traffic(useful, useful + n_queries * n_chunks * 8)
+
+
 def expand(n_queries: int, k: int, window: int) -> Traffic:
     """Ids, relevances, scores and masks read, entries of 16 bytes and a length written."""
     size = n_queries * (k * (12 + 10 * window) + 16 * k * (2 * window + 1) + 4)

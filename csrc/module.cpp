@@ -15,6 +15,8 @@ STABLE_TORCH_LIBRARY_IMPL(scar_gpu, CPU, library) {
   library.impl("window_expand", TORCH_BOX(&scar_gpu::window_expand));
   library.impl("spans", TORCH_BOX(&scar_gpu::spans));
   library.impl("search", TORCH_BOX(&scar_gpu::search));
+  library.impl("search_expand", TORCH_BOX(&scar_gpu::search_expand));
+  library.impl("corpus_masks", TORCH_BOX(&scar_gpu::corpus_masks));
   library.impl("rank_fusion", TORCH_BOX(&scar_gpu::rank_fusion));
 }
 

@@ -38,6 +38,20 @@ ExpansionTensors spans(const Tensor& ids, const Tensor& doc_offsets);
 std::tuple<Tensor, Tensor> search(const Tensor& queries, const Tensor& embeddings, int64_t k,
                                   OptionalTensor row_scale, OptionalTensor row_ranges);
 
+// The hits, the judgement of their neighbours, and the expansion.
+using SearchExpansionTensors =
+    std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+SearchExpansionTensors search_expand(const Tensor& queries, const Tensor& embeddings,
+                                     const Tensor& continuity, int64_t k, double lam, double gamma,
+                                     bool contiguous, OptionalTensor row_scale,
+                                     OptionalTensor row_ranges, bool document_order);
+
+std::tuple<Tensor, Tensor> corpus_masks(const Tensor& queries, const Tensor& embeddings,
+                                        const Tensor& continuity, double lam, double gamma,
+                                        bool contiguous, OptionalTensor row_scale,
+                                        bool return_relevance);
+
 std::vector<Tensor> rank_fusion(std::vector<Tensor> rankings,
                                 std::optional<std::vector<Tensor>> ranks, double k,
                                 std::optional<std::vector<double>> weights,

@@ -40,6 +40,13 @@ struct InstructionSet {
   // number is returned.
   int64_t (*passing)(const float* values, float scale, const float* thresholds, int64_t n,
                      int32_t* positions);
+  // values[i] = values[i] * scales[i] * factor, in this order.
+  void (*scale)(float* values, const float* scales, float factor, int64_t n);
+  // Compares S = neighbors[i] - penalties[i] with the threshold gamma * parents[i], 32 i per word:
+  // bits of `above` where S exceeds it by more than `bound`, of `close` where it does not and is no
+  // farther than that below. NaN sets no bit.
+  void (*judge)(const float* neighbors, const float* penalties, const float* parents, float gamma,
+                float bound, int64_t n_words, uint32_t* above, uint32_t* close);
 };
 
 extern const InstructionSet avx512, avx2, neon, scalar;

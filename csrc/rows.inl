@@ -142,6 +142,33 @@ int64_t passing(const float* values, float scale, const float* thresholds, int64
   return found;
 }
 
+void scale(float* values, const float* scales, float factor, int64_t n) {
+  const Vec by = broadcast(factor);
+  int64_t i = 0;
+  for (; i + Vec::width <= n; i += Vec::width)
+    store(values + i, multiply(multiply(load(values + i), load(scales + i)), by));
+  for (; i < n; ++i) values[i] = values[i] * scales[i] * factor;
+}
+
+void judge(const float* neighbors, const float* penalties, const float* parents, float gamma,
+           float bound, int64_t n_words, uint32_t* above, uint32_t* close) {
+  const Vec by = broadcast(gamma), up = broadcast(bound), down = broadcast(-bound);
+  const Vec minus = broadcast(-1);
+  for (int64_t word = 0; word < n_words; ++word) {
+    uint32_t high = 0, not_low = 0;
+    for (int bit = 0; bit < 32; bit += Vec::width) {
+      const int64_t i = 32 * word + bit;
+      const Vec parent = load(parents + i);
+      // One rounding: the bits of the plain difference.
+      const Vec score = fused_multiply_add(minus, load(penalties + i), load(neighbors + i));
+      high |= less(fused_multiply_add(by, parent, up), score) << bit;
+      not_low |= less(fused_multiply_add(by, parent, down), score) << bit;
+    }
+    above[word] = high;
+    close[word] = not_low & ~high;
+  }
+}
+
 template <class Row>
 constexpr scar_gpu::RowFunctions row_functions() {
   return {dot<Row>, sum_of_squares<Row>, widen<Row>};
@@ -155,4 +182,6 @@ constexpr scar_gpu::RowFunctions row_functions() {
                                                    row_functions<float>(),              \
                                                    row_functions<scar_gpu::Half>(),     \
                                                    row_functions<scar_gpu::BFloat16>(), \
-                                                   passing};
+                                                   passing,                             \
+                                                   scale,                               \
+                                                   judge};

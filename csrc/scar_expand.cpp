@@ -1,10 +1,27 @@
 // The judgement and the union in one call, a block of queries at a time.
 
-#include "expander.h"
-#include "neighbor_scorer.h"
+#include "scar_expand.h"
+
 #include "operations.h"
 
 namespace scar_gpu {
+
+void expand_judged(const NeighborScorer& scorer, int64_t first, int64_t count,
+                   const Judgement& judged, bool document_order, const ExpansionResult& result) {
+  const int64_t k = scorer.n_hits(), n = scorer.n_neighbors();
+  parallel_for(count, 64, [&](int64_t begin, int64_t end) {
+    Expander expander(k, scorer.window(), scorer.window());
+    for (int64_t i = begin; i < end; ++i) {
+      const float *r = judged.relevance + i * k, *s = judged.scores + i * k * n;
+      const bool* m = judged.mask + i * k * n;
+      expander.run([&](int64_t h) { return scorer.hits()(first + i, h); },
+                   [&](int64_t h) { return r[h]; },
+                   [&](int64_t h, int64_t j) { return s[h * n + j]; },
+                   [&](int64_t h, int64_t j) { return m[h * n + j]; }, document_order,
+                   result.row(first + i));
+    }
+  });
+}
 
 ExpansionTensors scar_expand(const Tensor& queries, const Tensor& embeddings,
                              const Tensor& continuity, const Tensor& hits, double lam, double gamma,
@@ -22,18 +39,8 @@ ExpansionTensors scar_expand(const Tensor& queries, const Tensor& embeddings,
   for (int64_t first = 0; first < n_queries; first += block) {
     const int64_t count = std::min(block, n_queries - first);
     scorer.run(first, count, relevances.get(), scores.get(), mask.get());
-    parallel_for(count, 64, [&](int64_t begin, int64_t end) {
-      Expander expander(k, scorer.window(), scorer.window());
-      for (int64_t i = begin; i < end; ++i) {
-        const float *r = &relevances[i * k], *s = &scores[i * k * n];
-        const bool* m = &mask[i * k * n];
-        expander.run([&](int64_t h) { return scorer.hits()(first + i, h); },
-                     [&](int64_t h) { return r[h]; },
-                     [&](int64_t h, int64_t j) { return s[h * n + j]; },
-                     [&](int64_t h, int64_t j) { return m[h * n + j]; }, document_order,
-                     result.row(first + i));
-      }
-    });
+    expand_judged(scorer, first, count, {relevances.get(), scores.get(), mask.get()},
+                  document_order, result);
   }
   return result.tensors();
 }

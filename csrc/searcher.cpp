@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "operations.h"
+#include "product.h"
 
 namespace scar_gpu {
 
@@ -34,39 +35,6 @@ int64_t block_size(const Tensor& queries, int64_t k) {
   const int64_t bytes = QueryBlock::bytes_per_query(queries.size(1)) + k * sizeof(Hit) + 64;
   const int64_t most = std::min(QUERY_BYTES / bytes, MAX_QUERIES);
   return std::clamp<int64_t>(most, 1, std::max<int64_t>(queries.size(0), 1));
-}
-
-// Two summation orders of a product of unit vectors differ by at most this: each is within
-// dim * 2^-24 of the exact sum, and a few roundings follow.
-float product_error(int64_t dim) { return static_cast<float>(dim + 8) * 0x1p-23f; }
-
-Tensor matrix(const void* data, int64_t rows, int64_t columns, int64_t row_stride,
-              int64_t column_stride) {
-  const int64_t sizes[] = {rows, columns}, strides[] = {row_stride, column_stride};
-  return torch::stable::from_blob(const_cast<void*>(data), {sizes, 2}, {strides, 2},
-                                  torch::stable::Device(torch::headeronly::DeviceType::CPU),
-                                  ScalarType::Float);
-}
-
-// out = a @ b, by the BLAS that PyTorch uses.
-void multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
-  using torch::stable::detail::from, torch::stable::detail::to;
-  StableIValue stack[] = {from(a), from(b), from(out)};
-  STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("aten::mm", "out", stack, TORCH_ABI_VERSION));
-  to<Tensor>(stack[0]);  // takes back the returned reference
-}
-
-// Whether products keep all bits of their factors. PyTorch can be told to multiply float32 matrices
-// in bfloat16 or TF32; factors of full precision times 1 show it.
-bool product_is_exact() {
-  constexpr int64_t SIZE = 64;
-  std::vector<float> factor(SIZE * SIZE), one(SIZE * SIZE), product(SIZE * SIZE);
-  for (int64_t i = 0; i < SIZE * SIZE; ++i)
-    factor[i] = 1.0f + static_cast<float>(2 * i + 1) * 0x1p-23f + static_cast<float>(i) * 0x1p-12f;
-  for (int64_t i = 0; i < SIZE; ++i) one[i * SIZE + i] = 1.0f;
-  multiply(matrix(factor.data(), SIZE, SIZE, SIZE, 1), matrix(one.data(), SIZE, SIZE, SIZE, 1),
-           matrix(product.data(), SIZE, SIZE, SIZE, 1));
-  return product == factor;
 }
 
 }  // namespace

@@ -43,7 +43,9 @@ inline Vec multiply(Vec a, Vec b) { return {_mm512_mul_ps(a.value, b.value)}; }
 inline Vec fused_multiply_add(Vec a, Vec b, Vec c) {
   return {_mm512_fmadd_ps(a.value, b.value, c.value)};
 }
-// One bit per lane where a is not less than b, NaN included; lane 0 is the lowest bit.
+// One bit per lane where a is less than b, NaN excluded; lane 0 is the lowest bit.
+inline uint32_t less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a.value, b.value, _CMP_LT_OQ); }
+// The same where a is not less than b, NaN included.
 inline uint32_t not_less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a.value, b.value, _CMP_NLT_UQ); }
 
 #elif defined(__AVX2__)
@@ -66,6 +68,9 @@ inline Vec broadcast(float a) { return {_mm256_set1_ps(a)}; }
 inline Vec multiply(Vec a, Vec b) { return {_mm256_mul_ps(a.value, b.value)}; }
 inline Vec fused_multiply_add(Vec a, Vec b, Vec c) {
   return {_mm256_fmadd_ps(a.value, b.value, c.value)};
+}
+inline uint32_t less(Vec a, Vec b) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ));
 }
 inline uint32_t not_less(Vec a, Vec b) {
   return _mm256_movemask_ps(_mm256_cmp_ps(a.value, b.value, _CMP_NLT_UQ));
@@ -93,11 +98,11 @@ inline Vec multiply(Vec a, Vec b) { return {vmulq_f32(a.value, b.value)}; }
 inline Vec fused_multiply_add(Vec a, Vec b, Vec c) {
   return {vfmaq_f32(c.value, a.value, b.value)};
 }
-inline uint32_t not_less(Vec a, Vec b) {
+inline uint32_t less(Vec a, Vec b) {
   constexpr uint32_t BITS[4] = {1, 2, 4, 8};
-  const uint32x4_t bits = vld1q_u32(BITS);
-  return vaddvq_u32(vbicq_u32(bits, vcltq_f32(a.value, b.value)));
+  return vaddvq_u32(vandq_u32(vld1q_u32(BITS), vcltq_f32(a.value, b.value)));
 }
+inline uint32_t not_less(Vec a, Vec b) { return less(a, b) ^ 0xf; }
 
 #else
 
@@ -134,6 +139,7 @@ inline Vec multiply(Vec a, Vec b) { return {a.value * b.value}; }
 inline Vec fused_multiply_add(Vec a, Vec b, Vec c) {
   return {std::fmaf(a.value, b.value, c.value)};
 }
+inline uint32_t less(Vec a, Vec b) { return a.value < b.value; }
 inline uint32_t not_less(Vec a, Vec b) { return !(a.value < b.value); }
 
 #endif

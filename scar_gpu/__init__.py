@@ -20,7 +20,9 @@ from scar_gpu import presets as presets
 from scar_gpu.api import (
     check_hits,
     continuity,
+    corpus_masks,
     expand,
+    merge_hits,
     neighbor_scores,
     rank_fusion,
     row_scale,
@@ -28,26 +30,40 @@ from scar_gpu.api import (
     score_fusion,
     scores_to_ranks,
     search,
+    search_expand,
     spans,
+    unpack_masks,
     window_expand,
 )
 from scar_gpu.faiss_index import faiss_search
 from scar_gpu.index import ChunkIndex
-from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, Spans
+from scar_gpu.types import (
+    CorpusMasks,
+    Expansion,
+    Fusion,
+    Hits,
+    NeighborScores,
+    SearchExpansion,
+    Spans,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ChunkIndex",
+    "CorpusMasks",
     "Expansion",
     "Fusion",
     "Hits",
     "NeighborScores",
+    "SearchExpansion",
     "Spans",
     "check_hits",
     "continuity",
+    "corpus_masks",
     "expand",
     "faiss_search",
+    "merge_hits",
     "neighbor_scores",
     "rank_fusion",
     "row_scale",
@@ -55,6 +71,8 @@ __all__ = [
     "score_fusion",
     "scores_to_ranks",
     "search",
+    "search_expand",
     "spans",
+    "unpack_masks",
     "window_expand",
 ]

@@ -114,6 +114,15 @@ def check_at_least(name: str, value: int, least: int) -> None:
         fail(ValueError, name, "be below 2^31", value)
 
 
+def check_judgement(lam: float, gamma: float, contiguous: bool) -> None:
+    """Check what decides whether a neighbour is admitted."""
+    check_number("lam", lam)
+    if lam < 0:
+        fail(ValueError, "lam", "be >= 0", lam)
+    check_number("gamma", gamma)
+    check_bool("contiguous", contiguous)
+
+
 def row_scale(embeddings: Tensor) -> None:
     """Check the arguments of the operation `row_scale`."""
     check_embeddings(embeddings)
@@ -220,6 +229,49 @@ def search(
     if row_ranges is not None:
         shape = (queries.shape[0], 2)
         check_tensor("row_ranges", row_ranges, (torch.int64,), shape, embeddings.device)
+
+
+def search_expand(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    k: int,
+    lam: float,
+    gamma: float,
+    contiguous: bool,
+    row_scale: Tensor | None,
+    row_ranges: Tensor | None,
+    document_order: bool,
+) -> None:
+    """Check the arguments of the operation `search_expand`."""
+    search(queries, embeddings, k, row_scale, row_ranges)
+    shape = ("W", embeddings.shape[0])
+    check_tensor("continuity", continuity, (torch.float32,), shape, embeddings.device)
+    if k * (2 * continuity.shape[0] + 1) >= 2**31:
+        got = f"{k} for W = {continuity.shape[0]}"
+        fail(ValueError, "k", "keep k * (2W + 1) below 2^31", got)
+    check_judgement(lam, gamma, contiguous)
+
+
+def corpus_masks(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    lam: float,
+    gamma: float,
+    contiguous: bool,
+    row_scale: Tensor | None,
+    return_relevance: bool,
+) -> None:
+    """Check the arguments of the operation `corpus_masks`."""
+    check_embeddings(embeddings)
+    n_chunks, dim = embeddings.shape
+    check_tensor("queries", queries, ROW_DTYPES, ("B", dim), embeddings.device)
+    shape = ("W", n_chunks)
+    check_tensor("continuity", continuity, (torch.float32,), shape, embeddings.device)
+    check_scale(row_scale, n_chunks, embeddings.device)
+    check_judgement(lam, gamma, contiguous)
+    check_bool("return_relevance", return_relevance)
 
 
 def rank_fusion(

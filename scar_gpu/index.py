@@ -12,7 +12,14 @@ from torch import Tensor
 
 from scar_gpu import api, checks
 from scar_gpu.faiss_index import to_faiss
-from scar_gpu.types import Expansion, Hits, NeighborScores, Spans
+from scar_gpu.types import (
+    CorpusMasks,
+    Expansion,
+    Hits,
+    NeighborScores,
+    SearchExpansion,
+    Spans,
+)
 
 # Rows looked at together when a scale says that something is wrong with them.
 _SUSPECTS = 4096
@@ -228,6 +235,54 @@ class ChunkIndex:
         """Find the k best rows: `scar_gpu.search` on this index."""
         return api.search(
             queries, self.embeddings, k, row_scale=self.row_scale, row_ranges=row_ranges
+        )
+
+    def search_expand(
+        self,
+        queries: Tensor,
+        k: int,
+        *,
+        lam: float = 0.1,
+        gamma: float = 0.8,
+        contiguous: bool = False,
+        row_ranges: Tensor | None = None,
+        order: str = "rank",
+        window: int | None = None,
+    ) -> SearchExpansion:
+        """Find the k best rows and judge their neighbours: `scar_gpu.search_expand` here."""
+        return api.search_expand(
+            queries,
+            self.embeddings,
+            self._table(window),
+            k,
+            lam=lam,
+            gamma=gamma,
+            contiguous=contiguous,
+            row_scale=self.row_scale,
+            row_ranges=row_ranges,
+            order=order,
+        )
+
+    def corpus_masks(
+        self,
+        queries: Tensor,
+        *,
+        lam: float = 0.1,
+        gamma: float = 0.8,
+        contiguous: bool = False,
+        return_relevance: bool = False,
+        window: int | None = None,
+    ) -> CorpusMasks:
+        """Judge the neighbours of all rows: `scar_gpu.corpus_masks` on this index."""
+        return api.corpus_masks(
+            queries,
+            self.embeddings,
+            self._table(window),
+            lam=lam,
+            gamma=gamma,
+            contiguous=contiguous,
+            row_scale=self.row_scale,
+            return_relevance=return_relevance,
         )
 
     def to_faiss(self, description: str = "Flat", *, inner_product: bool = True) -> Any:

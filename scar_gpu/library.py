@@ -121,6 +121,45 @@ def _(queries: Tensor, embeddings: Tensor, k: int, *_: Any) -> tuple[Tensor, ...
 
 
 @operation(
+    "search_expand(Tensor queries, Tensor embeddings, Tensor continuity, int k, float lam, "
+    "float gamma, bool contiguous, Tensor? row_scale, Tensor? row_ranges, bool document_order) "
+    "-> (Tensor ids, Tensor scores, Tensor relevance, Tensor neighbor_scores, Tensor mask, "
+    "Tensor expanded_ids, Tensor expanded_scores, Tensor anchors, Tensor lengths)"
+)
+def _(queries: Tensor, embeddings: Tensor, continuity: Tensor, k: int, *_: Any) -> Any:
+    shape, n_neighbors = (queries.shape[0], k), 2 * continuity.shape[0]
+    hits = queries.new_empty(shape, dtype=torch.int64)
+    return (
+        hits,
+        _scores(queries, *shape),
+        _scores(queries, *shape),
+        _scores(queries, *shape, n_neighbors),
+        queries.new_empty((*shape, n_neighbors), dtype=torch.bool),
+        *_expansion(hits, k * (n_neighbors + 1)),
+    )
+
+
+@operation(
+    "corpus_masks(Tensor queries, Tensor embeddings, Tensor continuity, float lam, float gamma, "
+    "bool contiguous, Tensor? row_scale, bool return_relevance) -> (Tensor bits, Tensor relevance)"
+)
+def _(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    lam: float,
+    gamma: float,
+    contiguous: bool,
+    row_scale: Tensor | None,
+    return_relevance: bool,
+) -> tuple[Tensor, ...]:
+    n_queries, n_chunks = queries.shape[0], embeddings.shape[0]
+    shape = (n_queries, 2 * continuity.shape[0], (n_chunks + 31) // 32)
+    bits = queries.new_empty(shape, dtype=torch.int32)
+    return bits, _scores(queries, n_queries, n_chunks if return_relevance else 0)
+
+
+@operation(
     "rank_fusion(Tensor[] rankings, Tensor[]? ranks, float k, float[]? weights, "
     "Tensor? contributions, int? top_n, bool sums_duplicates, bool has_details) -> Tensor[]"
 )

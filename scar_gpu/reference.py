@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from scar_gpu import contributions as integers
-from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, Spans
+from scar_gpu.types import (
+    CorpusMasks,
+    Expansion,
+    Fusion,
+    Hits,
+    NeighborScores,
+    SearchExpansion,
+    Spans,
+)
 
 INF = float("inf")
 
@@ -206,6 +214,64 @@ def search(
     values[:, :n] = best[:, :n]
     ids[:, :n] = torch.where(best[:, :n] > -INF, order[:, :n], -1)
     return Hits(ids, values)
+
+
+def search_expand(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    k: int,
+    *,
+    lam: float = 0.1,
+    gamma: float = 0.8,
+    contiguous: bool = False,
+    row_scale: Tensor | None = None,
+    row_ranges: Tensor | None = None,
+    order: str = "rank",
+) -> SearchExpansion:
+    """`search` followed by `neighbor_scores` and `expand`."""
+    hits = search(queries, embeddings, k, row_scale=row_scale, row_ranges=row_ranges)
+    judged = neighbor_scores(
+        queries,
+        embeddings,
+        continuity,
+        hits.ids,
+        lam=lam,
+        gamma=gamma,
+        contiguous=contiguous,
+        row_scale=row_scale,
+        relevance=hits.scores,
+    )
+    return SearchExpansion(hits, judged, expand(hits.ids, judged, order=order))
+
+
+def corpus_masks(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    *,
+    lam: float = 0.1,
+    gamma: float = 0.8,
+    contiguous: bool = False,
+    row_scale: Tensor | None = None,
+    return_relevance: bool = False,
+) -> CorpusMasks:
+    """The mask of `neighbor_scores` of all rows, that of row c at bit c % 32 of word c // 32."""
+    n_chunks = embeddings.shape[0]
+    rows = torch.arange(n_chunks).expand(queries.shape[0], -1)
+    relevance, _, mask = neighbor_scores(
+        queries,
+        embeddings,
+        continuity,
+        rows,
+        lam=lam,
+        gamma=gamma,
+        contiguous=contiguous,
+        row_scale=row_scale,
+    )
+    padded = torch.nn.functional.pad(mask.movedim(2, 1), (0, -n_chunks % 32)).long()
+    words = padded.unflatten(2, (-(-n_chunks // 32), 32)) << torch.arange(32)
+    return CorpusMasks(words.sum(3).int(), relevance if return_relevance else None)
 
 
 def rank_fusion(

@@ -58,6 +58,26 @@ class Hits(NamedTuple):
     scores: Tensor
 
 
+class SearchExpansion(NamedTuple):
+    """The k best rows of each query, the judgement of their neighbours, and the union of both."""
+
+    hits: Hits
+    neighbors: NeighborScores
+    expansion: Expansion
+
+
+class CorpusMasks(NamedTuple):
+    """SCAR's decisions with every row of the corpus as the hit, 32 to a word.
+
+    bits: [B, 2W, ceil(N / 32)] int32, offsets in the order -W..-1, 1..W. Bit c % 32 of word c // 32
+        says whether the neighbour of row c is admitted; bits beyond row N - 1 are 0.
+    relevance: [B, N] float32, cos(query, row), or None unless it was asked for.
+    """
+
+    bits: Tensor
+    relevance: Tensor | None
+
+
 class Fusion(NamedTuple):
     """The documents of several rankings, best first, every document once.
 

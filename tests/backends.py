@@ -17,6 +17,8 @@ OPERATIONS = (
     "window_expand",
     "spans",
     "search",
+    "search_expand",
+    "corpus_masks",
 )
 
 # Operations whose Triton kernel is still to be written; test_package keeps the list true.
@@ -33,6 +35,8 @@ RESULT_DTYPES = {
     "window_expand": (I64, F32, I32, I32),
     "spans": (I64, I64, I32, I32),
     "search": (I64, F32),
+    "corpus_masks": (I32, F32),  # the second on request
+    "search_expand": (I64, F32, F32, F32, torch.bool, I64, F32, I32, I32),
 }
 
 
@@ -131,7 +135,10 @@ class Runner:
         result = getattr(scar_gpu, name)(*args, **kwargs)
 
         outputs = list(tensors_in(result))
-        assert tuple(tensor.dtype for tensor in outputs) == RESULT_DTYPES[name]
+        dtypes = RESULT_DTYPES[name]
+        if name == "corpus_masks" and not kwargs.get("return_relevance", False):
+            dtypes = dtypes[:1]
+        assert tuple(tensor.dtype for tensor in outputs) == dtypes
         for tensor, old in zip(inputs, before, strict=True):
             assert torch.equal(bits(tensor), old), f"{name} changed an input"
         owned = {tensor.untyped_storage().data_ptr() for tensor in inputs if tensor.numel()}

@@ -61,18 +61,29 @@ def good(name: str) -> dict[str, object]:
             "row_scale": DATA.row_scale,
             "row_ranges": torch.tensor([[0, 5], [1, 2]]),
         },
+        "corpus_masks": {key: scored[key] for key in scored.keys() - {"hits"}},
+        "search_expand": {
+            "queries": level_rows([0, 3]),
+            "embeddings": DATA.embeddings,
+            "continuity": DATA.continuity,
+            "k": 2,
+            "row_scale": DATA.row_scale,
+            "row_ranges": torch.tensor([[0, 5], [1, 2]]),
+        },
         "check_hits": {"hits": hits, "n_chunks": N},
     }[name]
 
 
 FLOATS = "bfloat16, float16 or float32"
 SCORED = ("neighbor_scores", "scar_expand")
-WITH_QUERIES = (*SCORED, "search")
+SEARCHES = ("search", "search_expand")
+JUDGED = (*SCORED, "search_expand", "corpus_masks")
+WITH_QUERIES = (*SCORED, *SEARCHES, "corpus_masks")
 WITH_ROWS = ("row_scale", "continuity", *WITH_QUERIES)
 HITS_FIRST = ("expand", "window_expand", "check_hits")
 WITH_HITS = (*SCORED, *HITS_FIRST)
 WITH_OFFSETS = ("continuity", "window_expand", "spans")
-WITH_ORDER = ("expand", "scar_expand", "window_expand")
+WITH_ORDER = ("expand", "scar_expand", "window_expand", "search_expand")
 f64, i16, i32 = torch.float64, torch.int16, torch.int32
 zeros = torch.zeros
 
@@ -88,13 +99,13 @@ TABLE = [
     (WITH_HITS, "hits", [[1]], TypeError, "hits must be a torch.Tensor, got list"),
     (WITH_OFFSETS, "doc_offsets", [0, 5], TypeError,
      "doc_offsets must be a torch.Tensor, got list"),
-    (SCORED, "continuity", None, TypeError, "continuity must be a torch.Tensor, got NoneType"),
+    (JUDGED, "continuity", None, TypeError, "continuity must be a torch.Tensor, got NoneType"),
     (WITH_QUERIES, "row_scale", 1.0, TypeError, "row_scale must be a torch.Tensor, got float"),
     (WITH_QUERIES, "queries", zeros(2, DIM, dtype=f64), TypeError,
      f"queries must be {FLOATS}, got torch.float64"),
     (WITH_ROWS, "embeddings", zeros(N, DIM, dtype=i32), TypeError,
      f"embeddings must be {FLOATS}, got torch.int32"),
-    (SCORED, "continuity", zeros(2, N, dtype=f64), TypeError,
+    (JUDGED, "continuity", zeros(2, N, dtype=f64), TypeError,
      "continuity must be float32, got torch.float64"),
     (WITH_HITS, "hits", zeros(2, 3), TypeError, "hits must be int32 or int64, got torch.float32"),
     (WITH_HITS, "hits", zeros(2, 3, dtype=i16), TypeError,
@@ -105,7 +116,7 @@ TABLE = [
      "relevance must be float32, got torch.float64"),
     (WITH_OFFSETS, "doc_offsets", torch.tensor([0, 5], dtype=i32), TypeError,
      "doc_offsets must be int64, got torch.int32"),
-    (("search",), "row_ranges", zeros(2, 2), TypeError,
+    (SEARCHES, "row_ranges", zeros(2, 2), TypeError,
      "row_ranges must be int64, got torch.float32"),
     (WITH_QUERIES, "queries", zeros(DIM), ValueError,
      "queries must have shape [B, 16], got [16]"),
@@ -117,9 +128,9 @@ TABLE = [
      "queries must have shape [B, 16], got [2, 15]"),
     (SCORED, "hits", zeros(3, 3, dtype=i32), ValueError,
      "hits must have shape [2, K], got [3, 3]"),
-    (SCORED, "continuity", zeros(N), ValueError,
+    (JUDGED, "continuity", zeros(N), ValueError,
      "continuity must have shape [W, 5], got [5]"),
-    (SCORED, "continuity", zeros(2, N + 1), ValueError,
+    (JUDGED, "continuity", zeros(2, N + 1), ValueError,
      "continuity must have shape [W, 5], got [2, 6]"),
     (WITH_QUERIES, "row_scale", zeros(N - 1), ValueError,
      "row_scale must have shape [5], got [4]"),
@@ -130,15 +141,15 @@ TABLE = [
      "doc_offsets must have shape [num_docs + 1], got [2, 2]"),
     (WITH_OFFSETS, "doc_offsets", zeros(0, dtype=torch.int64), ValueError,
      "doc_offsets must have at least one entry, got none"),
-    (("search",), "row_ranges", zeros(3, 2, dtype=torch.int64), ValueError,
+    (SEARCHES, "row_ranges", zeros(3, 2, dtype=torch.int64), ValueError,
      "row_ranges must have shape [2, 2], got [3, 2]"),
-    (("search",), "row_ranges", zeros(2, 3, dtype=torch.int64), ValueError,
+    (SEARCHES, "row_ranges", zeros(2, 3, dtype=torch.int64), ValueError,
      "row_ranges must have shape [2, 2], got [2, 3]"),
     (WITH_ROWS, "embeddings", zeros(DIM, N).t(), ValueError,
      "embeddings must have a contiguous last dimension, got (1, 5)"),
     (WITH_QUERIES, "embeddings", meta(N, DIM), ValueError,
      "queries must be on meta like embeddings, got cpu"),
-    (SCORED, "continuity", meta(2, N), ValueError,
+    (JUDGED, "continuity", meta(2, N), ValueError,
      "continuity must be on cpu like embeddings, got meta"),
     (SCORED, "hits", meta(2, 3, dtype=i32), ValueError,
      "hits must be on cpu like embeddings, got meta"),
@@ -146,25 +157,27 @@ TABLE = [
      "row_scale must be on cpu like embeddings, got meta"),
     (SCORED, "relevance", meta(2, 3), ValueError,
      "relevance must be on cpu like embeddings, got meta"),
-    (("search",), "row_ranges", meta(2, 2, dtype=torch.int64), ValueError,
+    (SEARCHES, "row_ranges", meta(2, 2, dtype=torch.int64), ValueError,
      "row_ranges must be on cpu like embeddings, got meta"),
     (("continuity",), "doc_offsets", meta(2, dtype=torch.int64), ValueError,
      "doc_offsets must be on cpu like embeddings, got meta"),
     (("window_expand",), "doc_offsets", meta(2, dtype=torch.int64), ValueError,
      "doc_offsets must be on cpu like hits, got meta"),
-    (SCORED, "lam", -1, ValueError, "lam must be >= 0, got -1"),
-    (SCORED, "lam", -1e-9, ValueError, "lam must be >= 0, got -1e-09"),
-    (SCORED, "lam", float("nan"), ValueError, "lam must be finite, got nan"),
-    (SCORED, "lam", float("inf"), ValueError, "lam must be finite, got inf"),
-    (SCORED, "gamma", float("nan"), ValueError, "gamma must be finite, got nan"),
-    (SCORED, "gamma", float("inf"), ValueError, "gamma must be finite, got inf"),
-    (SCORED, "gamma", float("-inf"), ValueError, "gamma must be finite, got -inf"),
+    (JUDGED, "lam", -1, ValueError, "lam must be >= 0, got -1"),
+    (JUDGED, "lam", -1e-9, ValueError, "lam must be >= 0, got -1e-09"),
+    (JUDGED, "lam", float("nan"), ValueError, "lam must be finite, got nan"),
+    (JUDGED, "lam", float("inf"), ValueError, "lam must be finite, got inf"),
+    (JUDGED, "gamma", float("nan"), ValueError, "gamma must be finite, got nan"),
+    (JUDGED, "gamma", float("inf"), ValueError, "gamma must be finite, got inf"),
+    (JUDGED, "gamma", float("-inf"), ValueError, "gamma must be finite, got -inf"),
     (WITH_ORDER, "order", "page", ValueError, "order must be 'rank' or 'document', got 'page'"),
     (("continuity",), "window", -1, ValueError, "window must be >= 0, got -1"),
     (("window_expand",), "before", -1, ValueError, "before must be >= 0, got -1"),
     (("window_expand",), "after", -2, ValueError, "after must be >= 0, got -2"),
-    (("search",), "k", 0, ValueError, "k must be >= 1, got 0"),
-    (("search",), "k", -3, ValueError, "k must be >= 1, got -3"),
+    (SEARCHES, "k", 0, ValueError, "k must be >= 1, got 0"),
+    (SEARCHES, "k", -3, ValueError, "k must be >= 1, got -3"),
+    (("search_expand",), "k", 2**31 - 1, ValueError,
+     f"k must keep k * (2W + 1) below 2^31, got {2**31 - 1} for W = 2"),
 ]  # fmt: skip
 
 # Numbers and switches of types that PyTorch itself would convert.
@@ -203,11 +216,11 @@ VALUES = [
      "hits[0, 2] must be -1 or in [0, 5), got -2"),
     (("spans",), "expansion", expanded([[0, 5]]), IndexError,
      "ids[0, 1] must be -1 or in [0, 5), got 5"),
-    (("search",), "row_ranges", torch.tensor([[0, 5], [2, 6]]), IndexError,
+    (SEARCHES, "row_ranges", torch.tensor([[0, 5], [2, 6]]), IndexError,
      "row_ranges[1] must satisfy 0 <= start <= end <= 5, got [2, 6)"),
-    (("search",), "row_ranges", torch.tensor([[0, 5], [-1, 2]]), IndexError,
+    (SEARCHES, "row_ranges", torch.tensor([[0, 5], [-1, 2]]), IndexError,
      "row_ranges[1] must satisfy 0 <= start <= end <= 5, got [-1, 2)"),
-    (("search",), "row_ranges", torch.tensor([[3, 2], [0, 5]]), IndexError,
+    (SEARCHES, "row_ranges", torch.tensor([[3, 2], [0, 5]]), IndexError,
      "row_ranges[0] must satisfy 0 <= start <= end <= 5, got [3, 2)"),
     (WITH_OFFSETS, "doc_offsets", torch.tensor([0, 4, 3, 5]), ValueError,
      "doc_offsets must not fall, got 4 then 3 at position 2"),
@@ -277,7 +290,9 @@ def test_bad_value(name, argument, value, exception, message):
     test_bad_argument(name, argument, value, exception, message)
 
 
-@pytest.mark.parametrize("name", ["row_scale", *WITH_HITS, *WITH_OFFSETS, "search"])
+@pytest.mark.parametrize(
+    "name", ["row_scale", *WITH_HITS, *WITH_OFFSETS, *SEARCHES, "corpus_masks"]
+)
 def test_the_good_arguments_are_good(name):
     """Or every row of the tables would pass for the wrong reason."""
     import scar_gpu

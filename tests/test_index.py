@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.backends import only_on
+from tests.backends import move, only_on
 from tests.closeness import assert_equal, assert_same_bits
 from tests.corpora import (
     ROW_DTYPES,
@@ -148,6 +148,19 @@ def test_methods_are_the_functions_over_the_index(index_class, run, device, wind
     options["order"] = "document"
     expanded = run("scar_expand", *args, row_scale=index.row_scale, **options)
     assert_same_bits(method("scar_expand", *on_device, window=window, **options), expanded)
+    del options["order"]
+    masks = index.corpus_masks(on_device[0], window=window, return_relevance=True, **options)
+    expected = run("corpus_masks", *args[:3], row_scale=index.row_scale, return_relevance=True,
+                   **options)  # fmt: skip
+    assert_same_bits(move(masks, torch.device("cpu")), expected)
+    options["order"] = "document"
+    ranges = torch.tensor([[0, 40], [3, 9], [5, 5], [39, 40]])
+    found = run(
+        "search_expand", *args[:3], 7, row_scale=index.row_scale, row_ranges=ranges, **options
+    )
+    ranges = ranges.to(device)
+    actual = index.search_expand(on_device[0], 7, row_ranges=ranges, window=window, **options)
+    assert_same_bits(move(actual, torch.device("cpu")), found)
 
 
 def test_methods_without_a_window(index_class, run, device):

@@ -38,7 +38,8 @@ def test_same_bits(dim, dtype):
         index = scar_gpu.ChunkIndex.build(rows, [0, 15, 15, 40], window=2)
         judged = index.neighbor_scores(queries, hits)
         found = index.search(queries, 7)
-        results.append((index.row_scale, index.continuity, *judged, *found))
+        masks = index.corpus_masks(queries.repeat(4, 1), gamma=0.5)  # enough for a product
+        results.append((index.row_scale, index.continuity, *judged, *found, masks.bits))
     assert "scalar" in SETS
     assert len(SETS) > 1
     for result in results[1:]:

@@ -15,11 +15,22 @@ FUNCTIONS = (
     *OPERATIONS,
     "check_hits",
     "faiss_search",
+    "merge_hits",
     "rank_fusion",
     "score_fusion",
     "scores_to_ranks",
+    "unpack_masks",
 )
-NAMES = sorted([*FUNCTIONS, "ChunkIndex", "Expansion", "Fusion", "Hits", "NeighborScores", "Spans"])
+TYPES = (
+    "CorpusMasks",
+    "Expansion",
+    "Fusion",
+    "Hits",
+    "NeighborScores",
+    "SearchExpansion",
+    "Spans",
+)
+NAMES = sorted([*FUNCTIONS, "ChunkIndex", *TYPES])
 
 
 def test_all_is_pinned():
@@ -59,6 +70,8 @@ def test_results_are_named_tuples():
     assert scar_gpu.Expansion._fields == ("ids", "scores", "anchors", "lengths")
     assert scar_gpu.Spans._fields == ("start", "end", "first", "lengths")
     assert scar_gpu.Hits._fields == ("ids", "scores")
+    assert scar_gpu.CorpusMasks._fields == ("bits", "relevance")
+    assert scar_gpu.SearchExpansion._fields == ("hits", "neighbors", "expansion")
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -94,6 +107,8 @@ def test_docstrings_have_their_sections_and_an_example_that_runs(name):
     "module",
     [
         "api.fusion",
+        "api.masks",
+        "api.merging",
         "api.neighbors",
         "api.rows",
         "api.score_fusion",

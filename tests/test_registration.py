@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.backends import OPERATIONS, only_on
+from tests.backends import OPERATIONS, only_on, tensors_in
 from tests.closeness import assert_same_bits
 from tests.corpora import LAYOUTS, ROW_LAYOUTS, random_corpus, random_hits, random_queries
 
@@ -24,7 +24,11 @@ SCALARS = {
     "scar_expand": {"lam": 0.25, "gamma": 0.5, "contiguous": True, "document_order": True},
     "window_expand": {"before": 2, "after": 1, "document_order": True},
     "search": {"k": 4},
-}
+    "corpus_masks": {"lam": 0.25, "gamma": 0.5, "contiguous": True, "return_relevance": True},
+    "search_expand": {
+        "k": 4, "lam": 0.25, "gamma": 0.5, "contiguous": True, "document_order": True,
+    },
+}  # fmt: skip
 
 
 def arguments(size: str, device: torch.device, layout: str | None = None):
@@ -87,7 +91,9 @@ def test_opcheck_of_empty_inputs(device, name, size):
     opcheck(*raw_call(name, arguments(size, device)))
 
 
-@pytest.mark.parametrize("name", ["neighbor_scores", "scar_expand", "search", "continuity"])
+@pytest.mark.parametrize(
+    "name", ["neighbor_scores", "scar_expand", "search", "search_expand", "continuity"]
+)
 def test_opcheck_without_the_optional_tensors(device, name):
     operator, args = raw_call(name, arguments("plain", device))
     optional = [isinstance(a.type, torch.OptionalType) for a in operator._schema.arguments]
@@ -137,7 +143,15 @@ def public_calls():
         "search": lambda t: scar_gpu.search(
             t["queries"], t["embeddings"], 3, row_scale=t["row_scale"], row_ranges=t["row_ranges"]
         ),
-    }
+        "corpus_masks": lambda t: scar_gpu.corpus_masks(
+            t["queries"], t["embeddings"], t["continuity"], lam=0.25, gamma=0.5,
+            row_scale=t["row_scale"], return_relevance=True,
+        ),
+        "search_expand": lambda t: scar_gpu.search_expand(
+            t["queries"], t["embeddings"], t["continuity"], 3, lam=0.25, gamma=0.5,
+            row_scale=t["row_scale"], row_ranges=t["row_ranges"],
+        ),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -163,8 +177,7 @@ def test_inputs_that_require_grad(device, name):
         if tensor.is_floating_point():
             tensors[key] = tensor.clone().requires_grad_()
     result = function(tensors)
-    outputs = [result] if isinstance(result, torch.Tensor) else list(result)
-    assert not any(tensor.requires_grad for tensor in outputs)
+    assert not any(tensor.requires_grad for tensor in tensors_in(result))
     assert_same_bits(result, expected)
 
 

@@ -7,16 +7,20 @@ static shapes, are never views of an input, and carry no gradient. On the CPU an
 """
 
 from scar_gpu.api.fusion import rank_fusion, scores_to_ranks
+from scar_gpu.api.masks import corpus_masks, unpack_masks
+from scar_gpu.api.merging import merge_hits
 from scar_gpu.api.neighbors import expand, neighbor_scores, scar_expand
 from scar_gpu.api.rows import continuity, row_scale
 from scar_gpu.api.score_fusion import score_fusion
-from scar_gpu.api.search import check_hits, search
+from scar_gpu.api.search import check_hits, search, search_expand
 from scar_gpu.api.windows import spans, window_expand
 
 __all__ = [
     "check_hits",
     "continuity",
+    "corpus_masks",
     "expand",
+    "merge_hits",
     "neighbor_scores",
     "rank_fusion",
     "row_scale",
@@ -24,6 +28,8 @@ __all__ = [
     "score_fusion",
     "scores_to_ranks",
     "search",
+    "search_expand",
     "spans",
+    "unpack_masks",
     "window_expand",
 ]

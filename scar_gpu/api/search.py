@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from scar_gpu import checks
-from scar_gpu.types import Hits
+from scar_gpu.types import Expansion, Hits, NeighborScores, SearchExpansion
 
 _search = torch.ops.scar_gpu.search.default
+_search_expand = torch.ops.scar_gpu.search_expand.default
 
 
 def search(
@@ -51,6 +52,81 @@ def search(
         return Hits(*_search(*arguments))
     except Exception as error:
         raise checks.explain(error, checks.search, *arguments) from None
+
+
+def search_expand(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    k: int,
+    *,
+    lam: float = 0.1,
+    gamma: float = 0.8,
+    contiguous: bool = False,
+    row_scale: Tensor | None = None,
+    row_ranges: Tensor | None = None,
+    order: str = "rank",
+) -> SearchExpansion:
+    """Find the k rows of highest cosine and decide which of their neighbours join them.
+
+    Bit for bit `search`, then `neighbor_scores` and `expand` of what it found, in one call.
+    `row_ranges` restricts the hits alone: a hit at the end of its range may bring in the row
+    behind it.
+
+    Args:
+        queries: [B, D], any supported float dtype and strides; normalised inside.
+        embeddings: [N, D], any supported float dtype, last dimension contiguous.
+        continuity: [W, N] float32, from `continuity`; its height is the window.
+        k: results per query, >= 1; more than N pads.
+        lam: weight of the continuity penalty, >= 0.
+        gamma: share of the hit's relevance that a neighbour must exceed.
+        contiguous: let a direction stop at its first refusal.
+        row_scale: [N] float32 from `row_scale`. **None means unit rows.**
+        row_ranges: [B, 2] int64, half-open ranges of rows that each query's hits come from.
+        order: "rank" or "document", as for `expand`.
+
+    Returns:
+        SearchExpansion(hits, neighbors, expansion), the results of the three operations with
+        K = k and M = k * (2W + 1).
+
+    Raises:
+        TypeError: wrong dtypes.
+        ValueError: wrong shapes or devices; k < 1; lam negative; lam or gamma not finite; unknown
+            order.
+        IndexError: on the CPU, a range outside [0, N].
+
+    Source:
+        SCAR, arXiv 2606.16661.
+
+    Example:
+        Row 0 is the best and brings in row 1, with S = 0.956 > 0.8 as at `neighbor_scores`:
+
+        >>> import torch, scar_gpu
+        >>> rows = torch.tensor([[1.0, 0.0], [0.96, 0.28], [0.0, 1.0]])
+        >>> table = scar_gpu.continuity(rows, torch.tensor([0, 3]))
+        >>> found = scar_gpu.search_expand(rows[:1], rows, table, 1)
+        >>> found.hits.ids, found.expansion.ids
+        (tensor([[0]]), tensor([[ 0,  1, -1]]))
+    """
+    arguments = (
+        queries,
+        embeddings,
+        continuity,
+        k,
+        lam,
+        gamma,
+        contiguous,
+        row_scale,
+        row_ranges,
+        checks.is_document_order(order),
+    )
+    try:
+        results = _search_expand(*arguments)
+    except Exception as error:
+        raise checks.explain(error, checks.search_expand, *arguments) from None
+    return SearchExpansion(
+        Hits(*results[:2]), NeighborScores(*results[2:5]), Expansion(*results[5:])
+    )
 
 
 def check_hits(hits: Tensor, n_chunks: int) -> None:

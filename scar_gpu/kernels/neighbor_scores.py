@@ -15,7 +15,7 @@ def default_config(dim: int, dtype: torch.dtype, warp_size: int) -> dict[str, in
 
 
 @triton.jit
-def _judge(cosine, cohesion, is_neighbor, threshold, lam):
+def judge(cosine, cohesion, is_neighbor, threshold, lam):
     """(S, S > threshold), or (-inf, False) where there is no neighbour."""
     # One rounding, wherever the compiler may fuse: S is the same in every kernel.
     score = tl.where(is_neighbor, tl.fma(-lam, 1 - cohesion, cosine), -float("inf"))
@@ -86,8 +86,8 @@ def _neighbor_scores_kernel(
         if given_ptr is None:
             relevance = tl.where(step == 1, cosine[2], relevance)
         threshold = gamma * relevance
-        left_score, is_left = _judge(cosine[0], left_cohesion, is_left, threshold, lam)
-        right_score, is_right = _judge(cosine[1], right_cohesion, is_right, threshold, lam)
+        left_score, is_left = judge(cosine[0], left_cohesion, is_left, threshold, lam)
+        right_score, is_right = judge(cosine[1], right_cohesion, is_right, threshold, lam)
         if CONTIGUOUS:
             keep_left = keep_left & is_left
             keep_right = keep_right & is_right

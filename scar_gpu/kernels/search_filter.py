@@ -170,6 +170,24 @@ def _filter_kernel(
     tl.store(out_ptrs, maxima, mask=is_query[:, None] & (groups < n_groups)[None, :])
 
 
+def prepare_queries(
+    queries: Tensor, dtype: torch.dtype, parts: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(prepared [B, parts, size], units [B], margins [B]) for rows of `dtype`."""
+    n_queries, dim = queries.shape
+    size = padded(dim, dtype)
+    prepared = queries.new_empty((n_queries, parts, size), dtype=dtype)
+    units, margins = (queries.new_empty(n_queries, dtype=torch.float32) for _ in range(2))
+    unit = stride_unit(queries)
+    _prepare_kernel[(n_queries,)](
+        queries, prepared, units, margins, product_error(dim),
+        queries.stride(0) // unit, queries.stride(1),
+        PARTS=parts, SIZE=size, QUERY_UNIT=unit,
+        **dot_config(dim, dtype, warp_size()), num_warps=1,
+    )  # fmt: skip
+    return prepared, units, margins
+
+
 def launch_filter(
     queries: Tensor,
     embeddings: Tensor,
@@ -183,17 +201,10 @@ def launch_filter(
     n_groups = triton.cdiv(n_chunks, group)
     config = default_config(n_queries, dtype, warp_size())
     parts = query_parts(queries.dtype, dtype)
-    size = padded(dim, dtype)
-    prepared = queries.new_empty((n_queries, parts, size), dtype=dtype)
+    prepared, units, margins = prepare_queries(queries, dtype, parts)
+    size = prepared.shape[2]
     maxima = queries.new_empty((n_queries, n_groups), dtype=torch.float32)
-    units, margins = (queries.new_empty(n_queries, dtype=torch.float32) for _ in range(2))
-    query_unit, row_unit = stride_unit(queries), stride_unit(embeddings)
-    _prepare_kernel[(n_queries,)](
-        queries, prepared, units, margins, product_error(dim),
-        queries.stride(0) // query_unit, queries.stride(1),
-        PARTS=parts, SIZE=size, QUERY_UNIT=query_unit,
-        **dot_config(dim, dtype, warp_size()), num_warps=1,
-    )  # fmt: skip
+    row_unit = stride_unit(embeddings)
     tiles = triton.cdiv(n_queries, config["BLOCK_Q"]) * triton.cdiv(n_chunks, config["BLOCK_N"])
     # The interpreter multiplies the bit patterns of bfloat16.
     upcast = triton.knobs.runtime.interpret and dtype == torch.bfloat16

@@ -1,0 +1,23 @@
+// Matrix products by the BLAS that PyTorch uses: fast, and near canonical scores.
+#pragma once
+
+#include "tensors.h"
+
+namespace scar_gpu {
+
+// A float32 matrix in memory at hand.
+Tensor matrix(const void* data, int64_t rows, int64_t columns, int64_t row_stride,
+              int64_t column_stride);
+
+// out = a @ b.
+void multiply(const Tensor& a, const Tensor& b, const Tensor& out);
+
+// Whether products keep all bits of their factors. PyTorch can be told to multiply float32 matrices
+// in bfloat16 or TF32; factors of full precision times 1 show it.
+bool product_is_exact();
+
+// Two summation orders of a product of unit vectors differ by at most this: each is within
+// dim * 2^-24 of the exact sum, and a few roundings follow.
+inline float product_error(int64_t dim) { return static_cast<float>(dim + 8) * 0x1p-23f; }
+
+}  // namespace scar_gpu
