@@ -16,6 +16,7 @@ STABLE_TORCH_LIBRARY_IMPL(scar_gpu, CPU, library) {
   library.impl("spans", TORCH_BOX(&scar_gpu::spans));
   library.impl("search", TORCH_BOX(&scar_gpu::search));
   library.impl("rank_fusion", TORCH_BOX(&scar_gpu::rank_fusion));
+  library.impl("parameter_sweep", TORCH_BOX(&scar_gpu::parameter_sweep));
 }
 
 namespace {

@@ -22,6 +22,7 @@ from scar_gpu.api import (
     continuity,
     expand,
     neighbor_scores,
+    parameter_sweep,
     rank_fusion,
     row_scale,
     scar_expand,
@@ -33,7 +34,7 @@ from scar_gpu.api import (
 )
 from scar_gpu.faiss_index import faiss_search
 from scar_gpu.index import ChunkIndex
-from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, Spans
+from scar_gpu.types import Expansion, Fusion, Hits, NeighborScores, ParameterSweep, Spans
 
 __version__ = "0.1.0"
 
@@ -43,12 +44,14 @@ __all__ = [
     "Fusion",
     "Hits",
     "NeighborScores",
+    "ParameterSweep",
     "Spans",
     "check_hits",
     "continuity",
     "expand",
     "faiss_search",
     "neighbor_scores",
+    "parameter_sweep",
     "rank_fusion",
     "row_scale",
     "scar_expand",

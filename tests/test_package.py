@@ -15,11 +15,23 @@ FUNCTIONS = (
     *OPERATIONS,
     "check_hits",
     "faiss_search",
+    "parameter_sweep",
     "rank_fusion",
     "score_fusion",
     "scores_to_ranks",
 )
-NAMES = sorted([*FUNCTIONS, "ChunkIndex", "Expansion", "Fusion", "Hits", "NeighborScores", "Spans"])
+NAMES = sorted(
+    [
+        *FUNCTIONS,
+        "ChunkIndex",
+        "Expansion",
+        "Fusion",
+        "Hits",
+        "NeighborScores",
+        "ParameterSweep",
+        "Spans",
+    ]
+)
 
 
 def test_all_is_pinned():
@@ -98,6 +110,7 @@ def test_docstrings_have_their_sections_and_an_example_that_runs(name):
         "api.rows",
         "api.score_fusion",
         "api.search",
+        "api.sweep",
         "api.windows",
         "faiss_index",
         "index",

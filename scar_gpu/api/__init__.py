@@ -11,6 +11,7 @@ from scar_gpu.api.neighbors import expand, neighbor_scores, scar_expand
 from scar_gpu.api.rows import continuity, row_scale
 from scar_gpu.api.score_fusion import score_fusion
 from scar_gpu.api.search import check_hits, search
+from scar_gpu.api.sweep import parameter_sweep
 from scar_gpu.api.windows import spans, window_expand
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "continuity",
     "expand",
     "neighbor_scores",
+    "parameter_sweep",
     "rank_fusion",
     "row_scale",
     "scar_expand",
