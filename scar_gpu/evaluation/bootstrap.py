@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -108,11 +109,17 @@ def differences(
     paired = values.double() - baseline.double()
     found = estimates(paired, n, seed)
     spread = paired.std(0) if len(paired) > 1 else torch.zeros(paired.shape[1])
-    effect = [
-        0.0 if one.mean == 0 else one.mean / deviation if deviation > 0 else one.mean * torch.inf
+    return [
+        Difference(*one, cohens_d(one.mean, deviation))
         for one, deviation in zip(found, spread.tolist(), strict=True)
     ]
-    return [Difference(*one, d) for one, d in zip(found, effect, strict=True)]
+
+
+def cohens_d(mean: float, deviation: float) -> float:
+    """The effect size of paired differences: their mean over their standard deviation."""
+    if mean == 0:
+        return 0.0
+    return mean / deviation if deviation > 0 else math.copysign(math.inf, mean)
 
 
 def interval(means: Tensor, confidence: float = _CONFIDENCE) -> tuple[list[float], list[float]]:
