@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from scar_gpu.cli.build import build
 from scar_gpu.cli.demo import demo
+from scar_gpu.cli.evaluate import evaluate
 from scar_gpu.cli.explain import explain
 from scar_gpu.cli.info import info
 from scar_gpu.cli.messages import note
@@ -65,3 +66,4 @@ def _options(
 
 for _command in (build, retrieve, explain, info, demo):
     app.command()(_command)
+app.command("eval")(evaluate)
