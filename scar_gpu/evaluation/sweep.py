@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,8 @@ from torch import Tensor
 
 import scar_gpu
 from scar_gpu import ChunkIndex
-from scar_gpu.evaluation.methods import search
+from scar_gpu.evaluation.methods import Window, search
+from scar_gpu.evaluation.metrics import score
 from scar_gpu.evaluation.trial import Trial
 
 LAM = tuple(round(0.02 * i, 2) for i in range(26))  # 0 to 0.5
@@ -63,24 +64,29 @@ def neighborhood(index: ChunkIndex, queries: Tensor, hits: Tensor, window: int) 
 
 
 class GridSums(NamedTuple):
-    """Sums over the questions of a group at every point of a grid: [L, G] float64 each."""
+    """Sums over n questions, at every point of a grid and for the window around the same hits.
 
-    recall: Tensor
-    coverage: Tensor
-    chunks: Tensor
+    recall, coverage, chunks: [L, G] float64.
+    window: [3] float64, recall, coverage and chunks of Window(+-reach).
+    """
+
     n: int
-
-    def means(self) -> GridMeans:
-        """The means over the group."""
-        return GridMeans(*(sums / self.n for sums in self[:3]))
-
-
-class GridMeans(NamedTuple):
-    """Means over the questions of a group at every point of a grid: [L, G] float64 each."""
-
     recall: Tensor
     coverage: Tensor
     chunks: Tensor
+    window: Tensor
+
+
+def joined(some: Sequence[GridSums]) -> GridSums:
+    """The sums over the questions of several groups.
+
+    Raises:
+        ValueError: no group.
+    """
+    if not some:
+        raise ValueError("some must be at least one group of questions, got none")
+    n, *sums = zip(*some, strict=True)
+    return GridSums(sum(n), *(torch.stack(part).sum(0) for part in sums))
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,9 @@ class Grid:
             raise ValueError(f"lam must be >= 0, got {min(self.lam)}")
 
 
-def sweep(trial: Trial, grid: Grid, groups: Sequence[object] | None = None) -> dict:
+def sweep(
+    trial: Trial, grid: Grid, groups: Sequence[Hashable] | None = None
+) -> dict[Hashable, GridSums]:
     """Sum recall, coverage and chunks over groups of questions, at every point of a grid.
 
     Args:
@@ -118,21 +126,24 @@ def sweep(trial: Trial, grid: Grid, groups: Sequence[object] | None = None) -> d
         groups: [Q] the group of each question; default: its kind.
 
     Returns:
-        `GridSums` by group, in order of first appearance.
+        The sums by group, in order of first appearance.
 
     Raises:
         ValueError: a reach beyond the window of the trial's index.
+
+    Example:
+        >>> sums = sweep(trial, Grid())["fragmented"]  # doctest: +SKIP
+        >>> sums.coverage / sums.n  # doctest: +SKIP
     """
     groups = trial.gold.kinds if groups is None else groups
+    numbers: dict[Hashable, int] = {}
+    group = torch.tensor([numbers.setdefault(one, len(numbers)) for one in groups])
     hits = search(trial, grid.k, hybrid=grid.hybrid)
     around = neighborhood(trial.index, trial.queries, hits, grid.reach)
-    numbers: dict[object, int] = {}
-    group = torch.tensor([numbers.setdefault(one, len(numbers)) for one in groups])
-    shape = (len(numbers), len(grid.lam), len(grid.gamma))
-    sums = torch.zeros(3, *shape, dtype=torch.float64)
+    n_points = len(grid.lam) * len(grid.gamma)
+    sums = torch.zeros(3, len(numbers), len(grid.lam), len(grid.gamma), dtype=torch.float64)
     ranges, weights = trial.gold.ranges, trial.gold.weights
-    point_bytes = 4 * (1 + weights.shape[2])
-    step = max(1, _BLOCK_BYTES // (point_bytes * shape[1] * shape[2]))
+    step = max(1, _BLOCK_BYTES // (4 * (1 + weights.shape[2]) * n_points))
     for first in range(0, len(hits), step):
         some = slice(first, first + step)
         found = scar_gpu.parameter_sweep(
@@ -147,5 +158,12 @@ def sweep(trial: Trial, grid: Grid, groups: Sequence[object] | None = None) -> d
         best = found.covered.unflatten(1, (2, -1)).amax(2)  # of the alternatives
         for total, values in zip(sums, (best[:, 0], best[:, 1], found.chunks), strict=True):
             total.index_add_(0, group[some], values.double())
+    window = Window(grid.k, grid.reach, grid.hybrid)
+    scores = score(window.select(trial), trial.gold, trial.sizes)
+    of_window = torch.zeros(len(numbers), 3, dtype=torch.float64)
+    of_window.index_add_(0, group, torch.stack((scores.recall, scores.coverage, scores.chunks), 1))
     counts = torch.bincount(group, minlength=len(numbers)).tolist()
-    return {name: GridSums(*sums[:, number], counts[number]) for name, number in numbers.items()}
+    return {
+        name: GridSums(counts[number], *sums[:, number], of_window[number])
+        for name, number in numbers.items()
+    }
