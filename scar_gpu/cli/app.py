@@ -14,6 +14,7 @@ from scar_gpu.cli.explain import explain
 from scar_gpu.cli.info import info
 from scar_gpu.cli.messages import note
 from scar_gpu.cli.retrieve import retrieve
+from scar_gpu.cli.sweep import sweep
 
 # What bad input raises; anything else is a defect and keeps its traceback.
 _INPUT_ERRORS = (ValueError, TypeError, IndexError, OSError, ImportError)
@@ -64,6 +65,6 @@ def _options(
     """Retrieve chunks of text together with the neighbours that belong to them."""
 
 
-for _command in (build, retrieve, explain, info, demo):
+for _command in (build, retrieve, explain, info, demo, sweep):
     app.command()(_command)
 app.command("eval")(evaluate)

@@ -69,18 +69,23 @@ class Source(NamedTuple):
     cache: Path | None
 
 
-def read_datasets(folders: Sequence[Path], source: Source) -> list[Dataset]:
+def read_datasets(folders: Sequence[Path], source: Source, *, n_probes: int = 0) -> list[Dataset]:
     """Read all datasets before anything is embedded; say what is left out.
+
+    With `n_probes`, a folder without questions is read as documents, and they are made.
 
     Raises:
         ValueError: a bad dataset, or two of one name.
     """
     from scar_gpu.evaluation.datasets import sample_documents
-    from scar_gpu.evaluation.reading import read_dataset
+    from scar_gpu.evaluation.reading import is_labelled, read_dataset
 
     found: list[Dataset] = []
     for folder in folders:
-        dataset = read_dataset(folder, skip_without_evidence=source.skip_without_evidence)
+        if n_probes and folder.exists() and not is_labelled(folder):
+            dataset = _probes(folder, n_probes, source.settings)
+        else:
+            dataset = read_dataset(folder, skip_without_evidence=source.skip_without_evidence)
         if source.documents is not None:
             dataset = sample_documents(dataset, source.documents)
         if dataset.name in [one.name for one in found]:
@@ -93,6 +98,25 @@ def read_datasets(folders: Sequence[Path], source: Source) -> list[Dataset]:
             )
         found.append(dataset)
     return found
+
+
+def _probes(folder: Path, n: int, settings: Settings) -> Dataset:
+    from scar_gpu.evaluation.probes import make_probes
+    from scar_gpu.text import read_documents
+
+    name = folder.resolve().name
+    dataset = make_probes(
+        read_documents(folder),
+        name,
+        n=n,
+        chunk_size=settings.chunk_size,
+        overlap=settings.overlap,
+    )
+    note(
+        f"{name}: no queries.jsonl and docs/, so {len(dataset.questions):,} questions are made "
+        "from its sentences; what is best on them is a proxy"
+    )
+    return dataset
 
 
 def prepare_all(datasets: Sequence[Dataset], embedder: Embedder, source: Source) -> Iterator[Trial]:
