@@ -124,8 +124,9 @@ def hold_out(
         return found
     surfaces = []
     for trial in trials:
-        sums = sweep(trial, grid)
-        surfaces.append(surface_of(_join([s for own, s in sums.items() if _is(own, kind)], kind)))
+        by_kind = sweep(trial, grid, trial.gold.kinds)
+        some = [sums for own, sums in by_kind.items() if _is(own, kind)]
+        surfaces.append(surface_of(_join(some, kind)))
     for number, trial in enumerate(trials):
         others = average(surfaces[:number] + surfaces[number + 1 :])
         point = _point(grid, others, budget)

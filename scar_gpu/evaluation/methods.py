@@ -152,14 +152,12 @@ class ParentSection:
         document, path = torch.from_numpy(chunks.document), torch.from_numpy(chunks.path)
         is_first = torch.ones(len(chunks), dtype=torch.bool)
         is_first[1:] = (document[1:] != document[:-1]) | (path[1:] != path[:-1])
-        bounds = torch.cat([is_first.nonzero()[:, 0], torch.tensor([len(chunks)])])
+        sections = torch.arange(len(chunks)).tensor_split(is_first.nonzero()[1:, 0])
         section = is_first.cumsum(0) - 1
-        found = [
-            torch.cat([torch.arange(bounds[s], bounds[s + 1]) for s in section[rows].unique()])
-            if len(rows)
-            else rows
-            for rows in (one[one >= 0] for one in hits)
-        ]
+        found = []
+        for rows in (one[one >= 0] for one in hits):
+            own = section[rows].unique().tolist()
+            found.append(torch.cat([sections[s] for s in own]) if own else rows)
         return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=-1)
 
 

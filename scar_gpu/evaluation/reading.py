@@ -130,7 +130,7 @@ class _Line(NamedTuple):
                 self.fail(field, "be a text", repr(value))
         document = record.get("doc")
         if document is not None:
-            self._check_document("doc", document, texts)
+            self._document("doc", document, texts)
         evidence = record.get("evidence")
         if not isinstance(evidence, list):
             self.fail("evidence", "be a list", type(evidence).__name__)
@@ -147,9 +147,10 @@ class _Line(NamedTuple):
             alternatives = (units,) if units else ()
         return Question(record["id"], record["question"], document, alternatives)
 
-    def _check_document(self, field: str, document: Any, texts: Mapping[str, str]) -> None:
+    def _document(self, field: str, document: Any, texts: Mapping[str, str]) -> str:
         if not isinstance(document, str) or document not in texts:
             self.fail(field, f"name one of the {len(texts)} documents", repr(document))
+        return document
 
     def _units(
         self, field: str, units: list[Any], document: str | None, texts: Mapping[str, str]
@@ -164,8 +165,7 @@ class _Line(NamedTuple):
     ) -> Evidence:
         if not isinstance(unit, dict):
             self.fail(field, "be an object", type(unit).__name__)
-        owner = unit.get("doc", document)
-        self._check_document(f"{field}.doc", owner, texts)
+        owner = self._document(f"{field}.doc", unit.get("doc", document), texts)
         if document is not None and owner != document:
             self.fail(f"{field}.doc", f"be the question's own, {document!r}", repr(owner))
         for name in ("start", "end"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ LAM = tuple(round(0.02 * i, 2) for i in range(26))  # 0 to 0.5
 GAMMA = tuple(round(0.3 + 0.02 * i, 2) for i in range(41))  # 0.3 to 1.1
 # Bytes of the results of a block of questions: the byte budget of `search`.
 _BLOCK_BYTES = 256 << 20
+
+
+Group = TypeVar("Group", bound=Hashable)
 
 
 class Neighborhood(NamedTuple):
@@ -115,15 +118,13 @@ class Grid:
             raise ValueError(f"lam must be >= 0, got {min(self.lam)}")
 
 
-def sweep(
-    trial: Trial, grid: Grid, groups: Sequence[Hashable] | None = None
-) -> dict[Hashable, GridSums]:
+def sweep(trial: Trial, grid: Grid, groups: Sequence[Group]) -> dict[Group, GridSums]:
     """Sum recall, coverage and chunks over groups of questions, at every point of a grid.
 
     Args:
         trial: the questions.
         grid: the points.
-        groups: [Q] the group of each question; default: its kind.
+        groups: [Q] the group of each question, such as its kind.
 
     Returns:
         The sums by group, in order of first appearance.
@@ -132,11 +133,10 @@ def sweep(
         ValueError: a reach beyond the window of the trial's index.
 
     Example:
-        >>> sums = sweep(trial, Grid())["fragmented"]  # doctest: +SKIP
+        >>> sums = sweep(trial, Grid(), trial.gold.kinds)["fragmented"]  # doctest: +SKIP
         >>> sums.coverage / sums.n  # doctest: +SKIP
     """
-    groups = trial.gold.kinds if groups is None else groups
-    numbers: dict[Hashable, int] = {}
+    numbers: dict[Group, int] = {}
     group = torch.tensor([numbers.setdefault(one, len(numbers)) for one in groups])
     hits = search(trial, grid.k, hybrid=grid.hybrid)
     around = neighborhood(trial.index, trial.queries, hits, grid.reach)
@@ -148,7 +148,9 @@ def sweep(
         some = slice(first, first + step)
         found = scar_gpu.parameter_sweep(
             hits[some],
-            *(part[some] for part in around),
+            around.relevance[some],
+            around.neighbor_relevance[some],
+            around.continuity[some],
             ranges[some],
             weights[some],
             list(grid.lam),
@@ -163,7 +165,8 @@ def sweep(
     of_window = torch.zeros(len(numbers), 3, dtype=torch.float64)
     of_window.index_add_(0, group, torch.stack((scores.recall, scores.coverage, scores.chunks), 1))
     counts = torch.bincount(group, minlength=len(numbers)).tolist()
+    recall, coverage, chunks = sums
     return {
-        name: GridSums(counts[number], *sums[:, number], of_window[number])
-        for name, number in numbers.items()
+        name: GridSums(counts[i], recall[i], coverage[i], chunks[i], of_window[i])
+        for name, i in numbers.items()
     }

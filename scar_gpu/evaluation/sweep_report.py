@@ -22,7 +22,7 @@ from scar_gpu.evaluation.choice import (
 )
 from scar_gpu.evaluation.evaluate import ALL
 from scar_gpu.evaluation.held_out import HeldOut
-from scar_gpu.evaluation.methods import Scar, TopK, Window
+from scar_gpu.evaluation.methods import Method, Scar, TopK, Window
 from scar_gpu.evaluation.metrics import score
 from scar_gpu.evaluation.plots import Marked, Point, heat_map, pareto_plot
 from scar_gpu.evaluation.sweep import Grid, GridSums, joined, sweep
@@ -74,7 +74,7 @@ def sweep_dataset(trial: Trial, grid: Grid, kind: str, budget: float, loss: floa
     Raises:
         ValueError: no question of the kind.
     """
-    by_kind = sweep(trial, grid)
+    by_kind = sweep(trial, grid, trial.gold.kinds)
     chosen = [sums for own, sums in by_kind.items() if kind in (ALL, own)]
     if not chosen:
         known = ", ".join(map(str, by_kind))
@@ -207,15 +207,17 @@ def draw(swept: Swept, budget: float, heat: Path, curve: Path) -> None:
 
     kinds = swept.trial.gold.kinds
     some = swept.trial.of([q for q, own in enumerate(kinds) if swept.kind in (ALL, own)])
-    methods = [Window(grid.k, reach, grid.hybrid) for reach in range(1, grid.reach + 1)]
-    scars = [Scar(grid.k, grid.reach, *DEFAULT, grid.contiguous, grid.hybrid)]
+    methods: list[Method] = [
+        Window(grid.k, reach, grid.hybrid) for reach in range(1, grid.reach + 1)
+    ]
+    scars: list[Method] = [Scar(grid.k, grid.reach, *DEFAULT, grid.contiguous, grid.hybrid)]
     if best is not None:
         scars.append(Scar(grid.k, grid.reach, best.lam, best.gamma, grid.contiguous, grid.hybrid))
     points = [_point(some, method) for method in dict.fromkeys([*methods, *scars])]
     most = min(50, int(max(one.chunks for one in points)) + 2)
     curve_of = [_point(some, TopK(k, grid.hybrid)) for k in range(1, most + 1)]
-    means = [part / sums.n for part in (sums.chunks, sums.recall, sums.coverage)]
-    pareto_plot(curve, name, *means, curve_of, points)
+    chunks, recall, covered = (part / sums.n for part in (sums.chunks, sums.recall, sums.coverage))
+    pareto_plot(curve, name, chunks, recall, covered, curve_of, points)
 
 
 def _is_inside(point: Marked, grid: Grid) -> bool:
@@ -224,7 +226,7 @@ def _is_inside(point: Marked, grid: Grid) -> bool:
     )
 
 
-def _point(trial: Trial, method: TopK | Window | Scar) -> Point:
+def _point(trial: Trial, method: Method) -> Point:
     scores = score(method.select(trial), trial.gold, trial.sizes)
     columns = torch.stack((scores.chunks, scores.recall, scores.coverage), 1)
     return Point(method.name, *columns.mean(0).tolist())

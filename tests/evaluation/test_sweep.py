@@ -49,7 +49,7 @@ def others(write_folder) -> list[Trial]:
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_every_point_is_the_ordinary_method(trial, options, hybrid):
     grid = Grid(lam=(0.0, 0.3), gamma=(0.6, 0.9, 1.0), k=2, hybrid=hybrid, **options)
-    found = sweep(trial, grid)
+    found = sweep(trial, grid, trial.gold.kinds)
     assert set(found) == {"atomic", "fragmented"}
     for i, lam in enumerate(grid.lam):
         for j, gamma in enumerate(grid.gamma):
@@ -71,9 +71,9 @@ def test_every_point_is_the_ordinary_method(trial, options, hybrid):
 
 def test_blocks_of_questions_change_nothing(trial, monkeypatch):
     grid = Grid(lam=(0.0, 0.3), gamma=(0.6, 0.9), k=2)
-    whole = joined(list(sweep(trial, grid).values()))
+    whole = joined(list(sweep(trial, grid, trial.gold.kinds).values()))
     monkeypatch.setattr(module, "_BLOCK_BYTES", 4 * 3 * 4 * 7)
-    blocks = joined(list(sweep(trial, grid).values()))
+    blocks = joined(list(sweep(trial, grid, trial.gold.kinds).values()))
     torch.testing.assert_close(list(blocks[1:]), list(whole[1:]))
 
 
@@ -172,7 +172,7 @@ def test_a_part_is_never_tuned_on(trial):
     folds = folds_of(trial, 3)
     for part, choice in enumerate(found.choices):
         rest = trial.of([q for q, own in enumerate(folds) if own != part])
-        means = surface_of(joined(list(sweep(rest, GRID).values())))
+        means = surface_of(joined(list(sweep(rest, GRID, rest.gold.kinds).values())))
         i, j = most_coverage(means, 0.8)
         assert choice == ("tiny", f"{part + 1} of 3", 10, GRID.lam[i], GRID.gamma[j])
     tuned = next(row for row in found.results.rows if row.method == "SCAR(±1) tuned")
@@ -187,7 +187,9 @@ def test_a_part_is_never_tuned_on(trial):
 
 def test_leave_one_corpus_out(others):
     found = hold_out(others, GRID, 0.8, resamples=20)
-    surfaces = [surface_of(joined(list(sweep(one, GRID).values()))) for one in others]
+    surfaces = [
+        surface_of(joined(list(sweep(one, GRID, one.gold.kinds).values()))) for one in others
+    ]
     for number, choice in enumerate(found.choices):
         rest = [one for other, one in enumerate(surfaces) if other != number]
         i, j = most_coverage(average(rest), 0.8)
