@@ -183,8 +183,8 @@ def _report(
             Scores(*(torch.cat(column) for column in zip(*some_scores, strict=True)))
             for some_scores in scores.values()
         ]
-        tuned, matched, window, default = list(named)[1:5]
-        pairs = [(tuned, matched), (tuned, window), (tuned, default)]
+        tuned, *rivals = list(named)[1:]
+        pairs = [(tuned, rival) for rival in rivals if rival != _matching(default_of(grid).name)]
         found.extend(
             summarize(
                 trial.of(order),
@@ -203,15 +203,28 @@ def _report(
 def _methods(grid: Grid, point: tuple[float, float]) -> dict[str, Method]:
     """The methods under names that no part's point changes."""
     k, reach, hybrid = grid.k, grid.reach, grid.hybrid
-    default = Scar(k, reach, contiguous=grid.contiguous, hybrid=hybrid)
+    default = default_of(grid)
     tuned = Scar(k, reach, *point, contiguous=grid.contiguous, hybrid=hybrid)
     name = f"{default.name.rpartition(' ')[0]} tuned"
     window, top = Window(k, reach, hybrid), TopK(k, hybrid)
-    return {
+    found: dict[str, Method] = {
         top.name: top,
         name: tuned,
-        f"top-k, as many as {name}": MatchedTopK(tuned, hybrid),
+        _matching(name): MatchedTopK(tuned, hybrid),
         window.name: window,
         default.name: default,
-        f"top-k, as many as {default.name}": MatchedTopK(default, hybrid),
+        _matching(default.name): MatchedTopK(default, hybrid),
     }
+    if hybrid:  # the window that users without a lexical index have
+        dense = Window(k, reach)
+        found[dense.name] = dense
+    return found
+
+
+def default_of(grid: Grid) -> Scar:
+    """SCAR at the paper's point."""
+    return Scar(grid.k, grid.reach, contiguous=grid.contiguous, hybrid=grid.hybrid)
+
+
+def _matching(name: str) -> str:
+    return f"top-k, as many as {name}"
