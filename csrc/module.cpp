@@ -18,6 +18,7 @@ STABLE_TORCH_LIBRARY_IMPL(scar_gpu, CPU, library) {
   library.impl("search_expand", TORCH_BOX(&scar_gpu::search_expand));
   library.impl("corpus_masks", TORCH_BOX(&scar_gpu::corpus_masks));
   library.impl("rank_fusion", TORCH_BOX(&scar_gpu::rank_fusion));
+  library.impl("parameter_sweep", TORCH_BOX(&scar_gpu::parameter_sweep));
 }
 
 namespace {

@@ -58,4 +58,10 @@ std::vector<Tensor> rank_fusion(std::vector<Tensor> rankings,
                                 OptionalTensor contributions, std::optional<int64_t> top_n,
                                 bool sums_duplicates, bool has_details);
 
+std::tuple<Tensor, Tensor> parameter_sweep(const Tensor& hits, const Tensor& relevance,
+                                           const Tensor& neighbor_relevance,
+                                           const Tensor& continuity, const Tensor& gold_ranges,
+                                           const Tensor& gold_weights, std::vector<double> lam,
+                                           std::vector<double> gamma, bool contiguous);
+
 }  // namespace scar_gpu

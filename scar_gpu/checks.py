@@ -73,15 +73,6 @@ def check_offsets(
         fail(ValueError, "doc_offsets", "have at least one entry", "none")
 
 
-def check_judgement(lam: float, gamma: float, contiguous: bool) -> None:
-    """Check what SCAR judges neighbours by."""
-    check_number("lam", lam)
-    if lam < 0:
-        fail(ValueError, "lam", "be >= 0", lam)
-    check_number("gamma", gamma)
-    check_bool("contiguous", contiguous)
-
-
 def check_result(name: str, value: Any, expected: type) -> None:
     """Check that an argument is the result of another operation."""
     if not isinstance(value, expected):
@@ -303,6 +294,41 @@ def rank_fusion(
     if top_n is not None:
         check_at_least("top_n", top_n, 1)
     check_bool("details", has_details)
+
+
+def parameter_sweep(
+    hits: Tensor,
+    relevance: Tensor,
+    neighbor_relevance: Tensor,
+    continuity: Tensor,
+    gold_ranges: Tensor,
+    gold_weights: Tensor,
+    lam: list[float],
+    gamma: list[float],
+    contiguous: bool,
+) -> None:
+    """Check the arguments of the operation `parameter_sweep`."""
+    check_tensor("hits", hits, ID_DTYPES, ("B", "K"))
+    (n_queries, k), device = hits.shape, hits.device
+    floats = (torch.float32,)
+    check_tensor("relevance", relevance, floats, (n_queries, k), device, "hits")
+    check_tensor("continuity", continuity, floats, (n_queries, k, "2W"), device, "hits")
+    n_neighbors = continuity.shape[2]
+    if n_neighbors % 2:
+        fail(ValueError, "continuity", "have an even last dimension", n_neighbors)
+    shape = (n_queries, k, n_neighbors)
+    check_tensor("neighbor_relevance", neighbor_relevance, floats, shape, device, "hits")
+    check_tensor("gold_ranges", gold_ranges, (torch.int64,), (n_queries, "P", 2), device, "hits")
+    shape_of_weights = (n_queries, gold_ranges.shape[1], "M")
+    check_tensor("gold_weights", gold_weights, (torch.float64,), shape_of_weights, device, "hits")
+    for name, values in (("lam", lam), ("gamma", gamma)):
+        if len(values) == 0:
+            fail(ValueError, name, "have at least one value", "none")
+        for number, value in enumerate(values):
+            check_number(f"{name}[{number}]", value)
+            if name == "lam" and value < 0:
+                fail(ValueError, f"lam[{number}]", "be >= 0", value)
+    check_bool("contiguous", contiguous)
 
 
 def check_lists(

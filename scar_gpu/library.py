@@ -184,6 +184,27 @@ def _(
     return results
 
 
+@operation(
+    "parameter_sweep(Tensor hits, Tensor relevance, Tensor neighbor_relevance, Tensor continuity, "
+    "Tensor gold_ranges, Tensor gold_weights, float[] lam, float[] gamma, bool contiguous) "
+    "-> (Tensor chunks, Tensor covered)"
+)
+def _(
+    hits: Tensor,
+    relevance: Tensor,
+    neighbor_relevance: Tensor,
+    continuity: Tensor,
+    gold_ranges: Tensor,
+    gold_weights: Tensor,
+    lam: list[float],
+    gamma: list[float],
+    contiguous: bool,
+) -> tuple[Tensor, ...]:
+    n_queries, grid = hits.shape[0], (len(lam), len(gamma))
+    chunks = hits.new_empty((n_queries, *grid), dtype=torch.int32)
+    return chunks, _scores(hits, n_queries, gold_weights.shape[2], *grid)
+
+
 def _scores(like: Tensor, *shape: int) -> Tensor:
     return like.new_empty(shape, dtype=torch.float32)
 

@@ -17,6 +17,7 @@ from scar_gpu.types import (
     Fusion,
     Hits,
     NeighborScores,
+    ParameterSweep,
     SearchExpansion,
     Spans,
 )
@@ -327,6 +328,43 @@ def rank_fusion(
     if not details:
         return Fusion(fused_ids, scores, lengths)
     return Fusion(fused_ids, scores, lengths, best[1], best[0], all_ranks)
+
+
+def parameter_sweep(
+    hits: Tensor,
+    relevance: Tensor,
+    neighbor_relevance: Tensor,
+    continuity: Tensor,
+    gold_ranges: Tensor,
+    gold_weights: Tensor,
+    lam: Sequence[float],
+    gamma: Sequence[float],
+    *,
+    contiguous: bool = False,
+) -> ParameterSweep:
+    """`expand` at every point of the grid; float32 arithmetic decides what is admitted."""
+    n_queries, window = hits.shape[0], continuity.shape[2] // 2
+    chunks = torch.zeros(n_queries, len(lam), len(gamma), dtype=torch.int32)
+    covered = torch.zeros(n_queries, gold_weights.shape[2], *chunks.shape[1:], dtype=torch.float64)
+    for i, one_lam in enumerate(lam):
+        scores = torch.where(
+            continuity.isnan(), -INF, neighbor_relevance - one_lam * (1 - continuity)
+        )
+        for j, one_gamma in enumerate(gamma):
+            mask = scores > one_gamma * relevance[:, :, None]
+            for step in range(1, window if contiguous else 1):
+                mask[:, :, window + step] &= mask[:, :, window + step - 1]
+                mask[:, :, window - 1 - step] &= mask[:, :, window - step]
+            found = expand(hits, NeighborScores(relevance, scores, mask), order="document")
+            chunks[:, i, j] = found.lengths
+            for b in range(n_queries):
+                ids = set(found.ids[b].tolist()) - {-1}
+                for (first, end), weights in zip(
+                    gold_ranges[b].tolist(), gold_weights[b], strict=True
+                ):
+                    if any(first <= row < end for row in ids):
+                        covered[b, :, i, j] += weights
+    return ParameterSweep(chunks, covered)
 
 
 def _normalized(queries: Tensor) -> Tensor:

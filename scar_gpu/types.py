@@ -96,3 +96,14 @@ class Fusion(NamedTuple):
     best_list: Tensor | None = None
     best_rank: Tensor | None = None
     ranks: Tensor | None = None
+
+
+class ParameterSweep(NamedTuple):
+    """The expansions of every query at every point of a grid of lam and gamma.
+
+    chunks: [B, L, G] int32, distinct rows of the expansion.
+    covered: [B, M, L, G] float32, summed weight of the pieces of gold that the expansion covers.
+    """
+
+    chunks: Tensor
+    covered: Tensor

@@ -16,6 +16,7 @@ FUNCTIONS = (
     "check_hits",
     "faiss_search",
     "merge_hits",
+    "parameter_sweep",
     "rank_fusion",
     "score_fusion",
     "scores_to_ranks",
@@ -27,6 +28,7 @@ TYPES = (
     "Fusion",
     "Hits",
     "NeighborScores",
+    "ParameterSweep",
     "SearchExpansion",
     "Spans",
 )
@@ -113,6 +115,7 @@ def test_docstrings_have_their_sections_and_an_example_that_runs(name):
         "api.rows",
         "api.score_fusion",
         "api.search",
+        "api.sweep",
         "api.windows",
         "faiss_index",
         "index",

@@ -13,6 +13,7 @@ from scar_gpu.api.neighbors import expand, neighbor_scores, scar_expand
 from scar_gpu.api.rows import continuity, row_scale
 from scar_gpu.api.score_fusion import score_fusion
 from scar_gpu.api.search import check_hits, search, search_expand
+from scar_gpu.api.sweep import parameter_sweep
 from scar_gpu.api.windows import spans, window_expand
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "expand",
     "merge_hits",
     "neighbor_scores",
+    "parameter_sweep",
     "rank_fusion",
     "row_scale",
     "scar_expand",

@@ -9,10 +9,12 @@ from typer.core import TyperGroup
 
 from scar_gpu.cli.build import build
 from scar_gpu.cli.demo import demo
+from scar_gpu.cli.evaluate import evaluate
 from scar_gpu.cli.explain import explain
 from scar_gpu.cli.info import info
 from scar_gpu.cli.messages import note
 from scar_gpu.cli.retrieve import retrieve
+from scar_gpu.cli.sweep import sweep
 
 # What bad input raises; anything else is a defect and keeps its traceback.
 _INPUT_ERRORS = (ValueError, TypeError, IndexError, OSError, ImportError)
@@ -63,5 +65,6 @@ def _options(
     """Retrieve chunks of text together with the neighbours that belong to them."""
 
 
-for _command in (build, retrieve, explain, info, demo):
+for _command in (build, retrieve, explain, info, demo, sweep):
     app.command()(_command)
+app.command("eval")(evaluate)
