@@ -108,6 +108,17 @@ def find(
     reach = index.window if settings.window is None else settings.window
     lam, gamma, order = settings.lam, settings.gamma, settings.order
     vectors = asked.vectors
+    if settings.method == "scar" and asked.hits is None and not settings.hybrid:
+        found = index.search_expand(
+            vectors,
+            settings.k,
+            lam=lam,
+            gamma=gamma,
+            row_ranges=asked.row_ranges,
+            order=order,
+            window=reach,
+        )
+        return Found(found.hits, found.expansion, index.spans(found.expansion))
     ids, relevance = find_hits(index, lexical, asked, settings)
     if settings.method == "scar":
         judged = index.neighbor_scores(
