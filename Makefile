@@ -1,12 +1,13 @@
 # `make demo` and `make test` are all that a fresh machine needs.
 PYTHON ?= python3
 VENV := .venv
+PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 EXTENSION := scar_gpu/_C.abi3.so
 
-.PHONY: demo test test-cpu test-triton lint types sanitize bench clean
+.PHONY: demo test test-cpu test-triton lint types sanitize bench peers clean
 
 # torch comes first, so that the package builds against it and nothing fetches another build.
 $(VENV)/torch: constraints.txt
@@ -63,5 +64,16 @@ bench: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)
 	$(BIN)/python -m pytest -q benchmarks --report benchmarks/results/cpu.json
 	$(BIN)/python benchmarks/table.py benchmarks/results/cpu.json README.md
 
+# The other systems, in an environment of their own: parity, and rank_fusion beside ranx.
+$(PEERS)/ready: constraints.txt benchmarks/peers/requirements.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --requirement benchmarks/peers/requirements.txt \
+	  torch numpy pytest pytest-benchmark hypothesis
+	touch $@
+
+peers: $(PEERS)/ready $(EXTENSION)
+	$(PEERS)/bin/python -m pytest -q tests/peers benchmarks/bench_rank_fusion.py
+
 clean:
-	rm -rf $(VENV) build $(EXTENSION)
+	rm -rf $(VENV) $(PEERS) build $(EXTENSION)
