@@ -1,12 +1,13 @@
 # `make demo` and `make test` are all that a fresh machine needs.
 PYTHON ?= python3
 VENV := .venv
+PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 EXTENSION := scar_gpu/_C.abi3.so
 
-.PHONY: demo test test-cpu test-triton lint types sanitize bench bench-quick clean
+.PHONY: demo test test-cpu test-triton lint types sanitize bench bench-quick peers clean
 
 # torch comes first, so that the package builds against it and nothing fetches another build.
 $(VENV)/torch: constraints.txt
@@ -58,15 +59,29 @@ SANITIZED := $(addprefix tests/test_,row_scale.py continuity.py neighbor_scores.
   scar_expand.py window_expand.py spans.py search.py search_filter.py errors.py \
   rank_fusion.py rank_fusion_calls.py)
 
-# Measures, and writes the README's table and docs/performance.md.
-bench: $(VENV)/text-io-cli-hybrid-faiss-dev-bench $(EXTENSION)
-	$(BIN)/python -m pytest -q benchmarks --report benchmarks/results/cpu.json
-	$(BIN)/python benchmarks/table.py benchmarks/results/cpu.json README.md
-	$(BIN)/python benchmarks/table.py benchmarks/results/cpu.json docs/performance.md
-
-# A look, in minutes, at smaller sizes: the targets are those of the full ones.
-bench-quick: $(VENV)/text-io-cli-hybrid-faiss-dev-bench $(EXTENSION)
+# Smaller sizes, in minutes; the targets are those of the full ones.
+bench-quick: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)
 	$(BIN)/python -m pytest -q benchmarks --size quick
 
+# What the benchmarks compare with has an environment of its own.
+$(PEERS)/ready: constraints.txt benchmarks/peers/requirements.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --requirement benchmarks/peers/requirements.txt \
+	  torch numpy setuptools wheel ninja
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --no-build-isolation --editable ".[io,hybrid,faiss,dev]"
+	touch $@
+
+# Parity with the other systems.
+peers: $(PEERS)/ready $(EXTENSION)
+	$(PEERS)/bin/python -m pytest -q tests/peers
+
+# Measures, and writes the README's table and docs/performance.md.
+bench: $(PEERS)/ready $(EXTENSION)
+	$(PEERS)/bin/python -m pytest -q benchmarks --report benchmarks/results/cpu.json
+	$(PEERS)/bin/python benchmarks/table.py benchmarks/results/cpu.json README.md
+	$(PEERS)/bin/python benchmarks/table.py benchmarks/results/cpu.json docs/performance.md
+
 clean:
-	rm -rf $(VENV) build $(EXTENSION)
+	rm -rf $(VENV) $(PEERS) build $(EXTENSION)

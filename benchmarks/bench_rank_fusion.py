@@ -1,7 +1,7 @@
 """rank_fusion against ranx, a torch sort/scatter version and a Python dict version.
 
-ranx is measured where it is installed (benchmarks/peers/requirements.txt), after a warm-up call
-and with its run objects built beforehand.
+ranx is measured where it is installed (`make peers` does that), after a warm-up call and with its
+run objects built beforehand.
 """
 
 import pytest

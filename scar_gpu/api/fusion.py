@@ -137,7 +137,7 @@ def scores_to_ranks(scores: Tensor) -> Tensor:
     if scores.dim() == 0:
         checks.fail(ValueError, "scores", "have at least one dimension", "none")
     if scores.numel() == 0:
-        return torch.empty_like(scores, dtype=torch.int32, requires_grad=False)
+        return torch.empty_like(scores, dtype=torch.int32)
     scores = scores.detach()
     scores = torch.where(scores.isnan(), -torch.inf, scores)
     values, order = scores.sort(-1, descending=True)

@@ -1,7 +1,7 @@
 """Presets against the systems themselves, on random lists with repeats, weights and empty lists.
 
-Needs benchmarks/peers/requirements.txt; a system that is not installed is skipped. Documents whose
-scores differ by less than the system's own rounding may come in any order.
+`make peers` installs them all and runs this; a system that is not installed is skipped. Documents
+whose scores differ by less than the system's own rounding may come in any order.
 """
 
 import itertools
