@@ -116,6 +116,7 @@ def test_docstrings_have_their_sections_and_an_example_that_runs(name):
         "api.windows",
         "faiss_index",
         "index",
+        "large",
         "presets",
     ],
 )
