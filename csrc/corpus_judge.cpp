@@ -3,7 +3,6 @@
 
 #include "corpus_judge.h"
 
-#include <atomic>
 #include <cmath>
 
 #include "product.h"
@@ -14,11 +13,12 @@ namespace {
 
 constexpr float NOT_A_NUMBER = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t QUERY_BYTES = 64 << 20, MAX_QUERIES = 4096;
-// Room for the cosines of a tile, as much for its rows widened, and for its penalties.
-constexpr int64_t TILE_BYTES = 16 << 20;
-constexpr int64_t MAX_TILE = 16384, MIN_TILE = 32;
-// Rows that stay in the second-level cache while every query reads them.
-constexpr int64_t CACHED_BYTES = 1 << 18;
+// Queries of a product, and a thread's room for the cosines of a tile of rows with them. As much
+// again for rows widened, and for penalties.
+constexpr int64_t MAX_GROUP = 256, TILE_BYTES = 4 << 20;
+constexpr int64_t MAX_TILE = 4096, MIN_TILE = 32;
+// Rows that stay in the first-level cache while every query reads them.
+constexpr int64_t CACHED_BYTES = 1 << 15;
 // Up to here reading the rows is what costs, and no product is faster.
 constexpr int64_t CANONICAL_QUERIES = 8;
 
@@ -30,6 +30,39 @@ int64_t block_size(const Tensor& queries) {
 }
 
 }  // namespace
+
+// One thread's tile of rows, with a group of queries at a time. The cosine of row r is in column
+// r - tile.begin + halo.
+class CorpusJudge::Worker {
+ public:
+  Worker(const CorpusJudge& judge, int64_t group);
+  int64_t tile_size() const { return size_; }
+  // Writes the results of a group of the block's queries; with canonical scores alone, or with a
+  // product: false when one is seen to be farther off than rows of unit length explain.
+  bool run(Range tile, Range group, bool is_exact, const Results& out);
+
+ private:
+  void load(Range tile);
+  void multiply_rows(Range tile, Range group);
+  void dot_rows(Range tile, Range group);
+  bool settle(int64_t i, int64_t offset, const float* values, uint32_t* bits) const;
+  void stop_at_refusals(uint32_t* bits) const;
+  Range reach() const {
+    return {std::max<int64_t>(tile_.begin - judge_.halo_, 0),
+            std::min(tile_.end + judge_.halo_, judge_.rows_.count())};
+  }
+  int64_t n_words() const { return (tile_.end - tile_.begin + 31) / 32; }
+
+  const CorpusJudge& judge_;
+  const Rows& rows_;
+  Range tile_{0, 0};
+  // Rows of a tile, cosines per query, entries of a widened row.
+  int64_t size_, stride_, row_stride_;
+  std::unique_ptr<float[]> cosines_, wide_;
+  // Of a tile: scales, and lam * (1 - continuity) per offset, NaN where there is no neighbour.
+  std::vector<float> scales_, penalties_;
+  std::vector<uint32_t> close_;
+};
 
 CorpusJudge::CorpusJudge(const Tensor& queries, const Tensor& embeddings, const Tensor& continuity,
                          double lam, double gamma, bool contiguous,
@@ -55,160 +88,150 @@ CorpusJudge::CorpusJudge(const Tensor& queries, const Tensor& embeddings, const 
 }
 
 void CorpusJudge::run(uint32_t* bits, float* relevance) {
-  const int64_t n_chunks = rows_.count();
-  for (int64_t first = 0; first < n_queries_; first += block_) {
-    const int64_t count = std::min(block_, n_queries_ - first);
-    queries_.load(first, count);
-    prepare(count);
+  for (first_ = 0; first_ < n_queries_; first_ += block_) {
+    const int64_t count = std::min(block_, n_queries_ - first_);
+    queries_.load(first_, count);
     // A relevance that is returned is canonical.
-    bool is_exact = relevance != nullptr || count <= CANONICAL_QUERIES || !product_is_exact();
-    for (int64_t begin = 0; begin < n_chunks; begin += size_) {
-      const Tile tile{begin, std::min(begin + size_, n_chunks)};
-      load(tile);
-      std::atomic<bool> is_done = false;
-      while (!is_done) {
-        is_exact ? dot_tile(tile, count) : multiply_tile(tile, count);
-        is_done = true;
-        parallel_for(count, 1, [&](int64_t from, int64_t to) {
-          std::vector<uint32_t> close(tile.words());
-          for (int64_t i = from; i < to; ++i) {
-            uint32_t* out = bits + (first + i) * 2 * window_ * words_ + begin / 32;
-            if (!judge(tile, i, is_exact, out, close.data())) is_done = false;
-            if (relevance != nullptr)
-              std::copy_n(cosines(i) + halo_, tile.end - begin,
-                          relevance + (first + i) * n_chunks + begin);
-          }
-        });
-        // Rows that are not of unit length: their products prove nothing, from here on.
-        is_exact = is_exact || !is_done;
+    const bool is_exact = relevance != nullptr || count <= CANONICAL_QUERIES || !product_is_exact();
+    const int64_t n_groups = (count + MAX_GROUP - 1) / MAX_GROUP;
+    const int64_t group = (count + n_groups - 1) / n_groups;
+    const int64_t size = Worker(*this, group).tile_size();
+    const int64_t n_tiles = (rows_.count() + size - 1) / size;
+    parallel_for(n_tiles * n_groups, 1, [&](int64_t from, int64_t to) {
+      Worker worker(*this, group);
+      for (int64_t item = from; item < to; ++item) {
+        const int64_t begin = item / n_groups * size, low = item % n_groups * group;
+        const Range tile{begin, std::min(begin + size, rows_.count())};
+        const Range some{low, std::min(low + group, count)};
+        if (!worker.run(tile, some, is_exact, {bits, relevance}))
+          worker.run(tile, some, true, {bits, relevance});
       }
-    }
+    });
   }
 }
 
-// Room for tiles of as many rows as fit.
-void CorpusJudge::prepare(int64_t count) {
-  const int64_t stride = padded(rows_.dim());
-  const int64_t row_entries =
-      std::max({count, 2 * halo_, rows_.is_float32() ? int64_t{1} : stride});
-  const int64_t most = TILE_BYTES / (4 * row_entries) - 2 * halo_;
-  const int64_t needed = (std::max<int64_t>(rows_.count(), 1) + 31) / 32 * 32;
-  size_ = std::min(needed, std::clamp<int64_t>(most / 32 * 32, MIN_TILE, MAX_TILE));
-  stride_ = size_ + 2 * halo_;
-  cosines_.reset(new float[count * stride_]);
-  wide_.reset(rows_.is_float32() ? nullptr : new float[stride_ * stride]);
-  scales_.assign(stride_, 0.0f);
-  penalties_.resize(2 * halo_ * size_);
-}
-
-// cos(row, row + offset), NaN where there is no such neighbour.
 float CorpusJudge::cohesion(int64_t row, int64_t offset) const {
   const int64_t left = std::min(row, row + offset);
   if (left < 0 || std::max(row, row + offset) >= rows_.count()) return NOT_A_NUMBER;
   return continuity_(std::abs(offset) - 1, left);
 }
 
-// The scales and penalties of a tile.
-void CorpusJudge::load(const Tile& tile) {
+CorpusJudge::Worker::Worker(const CorpusJudge& judge, int64_t group)
+    : judge_(judge), rows_(judge.rows_), row_stride_(padded(rows_.dim())) {
+  const int64_t halo = judge.halo_;
+  const int64_t entries =
+      std::max({group, 2 * halo, rows_.is_float32() ? int64_t{1} : row_stride_});
+  const int64_t most = TILE_BYTES / (4 * entries) - 2 * halo;
+  const int64_t needed = (std::max<int64_t>(rows_.count(), 1) + 31) / 32 * 32;
+  size_ = std::min(needed, std::clamp<int64_t>(most / 32 * 32, MIN_TILE, MAX_TILE));
+  stride_ = size_ + 2 * halo;
+  cosines_.reset(new float[group * stride_]);
+  wide_.reset(rows_.is_float32() ? nullptr : new float[stride_ * row_stride_]);
+  scales_.resize(stride_);
+  penalties_.resize(2 * halo * size_);
+  close_.resize(size_ / 32);
+}
+
+// The scales, penalties and widened rows of a tile.
+void CorpusJudge::Worker::load(Range tile) {
+  tile_ = tile;
+  const int64_t halo = judge_.halo_, n_chunks = rows_.count();
   for (int64_t i = 0; i < stride_; ++i) {
-    const int64_t row = tile.begin - halo_ + i;
-    scales_[i] = 0 <= row && row < rows_.count() ? scale(row) : 0.0f;
+    const int64_t row = tile.begin - halo + i;
+    scales_[i] = 0 <= row && row < n_chunks ? judge_.scale(row) : 0.0f;
   }
-  parallel_for(2 * halo_, 1, [&](int64_t from, int64_t to) {
-    for (int64_t slot = from; slot < to; ++slot) {
-      const int64_t offset = slot - halo_ + (slot >= halo_);
-      float* out = penalties_.data() + slot * size_;
-      for (int64_t row = tile.begin; row < tile.begin + size_; ++row)
-        *out++ = row < tile.end ? lam_ * (1.0f - cohesion(row, offset)) : NOT_A_NUMBER;
-    }
-  });
+  float* out = penalties_.data();
+  for (int64_t slot = 0; slot < 2 * halo; ++slot)
+    for (int64_t row = tile.begin; row < tile.begin + size_; ++row)
+      *out++ = row < tile.end
+                   ? judge_.lam_ * (1.0f - judge_.cohesion(row, slot - halo + (slot >= halo)))
+                   : NOT_A_NUMBER;
+  if (!wide_) return;
+  for (int64_t row = reach().begin; row < reach().end; ++row)
+    rows_.widen(row, 1, wide_.get() + (row - reach().begin) * row_stride_);
 }
 
-// cosines = queries @ rows.T, still without scales.
-void CorpusJudge::multiply_tile(const Tile& tile, int64_t count) {
-  const int64_t low = std::max<int64_t>(tile.begin - halo_, 0);
-  const int64_t high = std::min(tile.end + halo_, rows_.count());
-  const int64_t dim = rows_.dim(), stride = padded(dim);
-  if (wide_)
-    parallel_for(high - low, 64, [&](int64_t from, int64_t to) {
-      for (int64_t i = from; i < to; ++i) rows_.widen(low + i, 1, wide_.get() + i * stride);
-    });
-  multiply(matrix(queries_.vector(0), count, dim, stride, 1),
-           wide_ ? matrix(wide_.get(), dim, high - low, 1, stride)
-                 : matrix(rows_.data(low), dim, high - low, 1, rows_.row_bytes() / 4),
-           matrix(cosines(0) + low - (tile.begin - halo_), count, high - low, stride_, 1));
-}
-
-// The same by canonical dot products.
-void CorpusJudge::dot_tile(const Tile& tile, int64_t count) {
-  const int64_t low = std::max<int64_t>(tile.begin - halo_, 0);
-  const int64_t high = std::min(tile.end + halo_, rows_.count());
-  const int64_t some = std::max<int64_t>(1, CACHED_BYTES / std::max<int64_t>(1, rows_.row_bytes()));
-  const int64_t n_parts = (high - low + some - 1) / some;
-  parallel_for(n_parts, 1, [&](int64_t from, int64_t to) {
-    for (int64_t part = from; part < to; ++part) {
-      const int64_t row = low + part * some;
-      for (int64_t i = 0; i < count; ++i)
-        rows_.dot(queries_.vector(i), row, std::min(some, high - row),
-                  cosines(i) + row - (tile.begin - halo_));
-    }
-  });
-}
-
-// The bits of query i, which start at `bits`. False when a product is seen to be farther from its
-// canonical score than rows of unit length explain.
-bool CorpusJudge::judge(const Tile& tile, int64_t i, bool is_exact, uint32_t* bits,
-                        uint32_t* close) {
-  const int64_t n_words = tile.words();
-  float* values = cosines(i);
-  instruction_set().scale(values, scales_.data(), queries_.inverse_norm(i), stride_);
+bool CorpusJudge::Worker::run(Range tile, Range group, bool is_exact, const Results& out) {
+  if (tile.begin != tile_.begin || tile.end != tile_.end) load(tile);
+  is_exact ? dot_rows(tile, group) : multiply_rows(tile, group);
+  const int64_t halo = judge_.halo_, window = judge_.window_, words = judge_.words_;
   // Both cosines may be off, and each of a few roundings of S, the threshold and the bound itself.
-  const float margin = std::abs(gamma_) + 1.0f, tiny = 0x1p-21f;
-  const float bound = is_exact ? 0.0f : margin * (product_error(rows_.dim()) + tiny) + lam_ * tiny;
-  for (int64_t slot = 0; slot < 2 * window_; ++slot) {
-    const int64_t offset = slot - window_ + (slot >= window_);
-    uint32_t* out = bits + slot * words_;
-    if (std::abs(offset) > halo_) {
-      std::fill_n(out, n_words, 0u);
-      continue;
+  const float margin = std::abs(judge_.gamma_) + 1.0f, tiny = 0x1p-21f;
+  const float bound =
+      is_exact ? 0.0f : margin * (product_error(rows_.dim()) + tiny) + judge_.lam_ * tiny;
+  const InstructionSet& set = instruction_set();
+  for (int64_t i = group.begin; i < group.end; ++i) {
+    float* values = cosines_.get() + (i - group.begin) * stride_;
+    set.scale(values, scales_.data(), judge_.queries_.inverse_norm(i), stride_);
+    values += halo;
+    const int64_t query = judge_.first_ + i;
+    if (out.relevance != nullptr)
+      std::copy_n(values, tile.end - tile.begin,
+                  out.relevance + query * rows_.count() + tile.begin);
+    uint32_t* bits = out.bits + query * 2 * window * words + tile.begin / 32;
+    for (int64_t slot = 0; slot < 2 * window; ++slot) {
+      const int64_t offset = slot - window + (slot >= window);
+      if (std::abs(offset) > halo) {
+        std::fill_n(bits + slot * words, n_words(), 0u);
+        continue;
+      }
+      const float* penalties = penalties_.data() + (offset + halo - (offset > 0)) * size_;
+      set.judge(values + offset, penalties, values, judge_.gamma_, bound, n_words(),
+                bits + slot * words, close_.data());
+      if (!is_exact && !settle(i, offset, values - tile.begin, bits + slot * words)) return false;
     }
-    const int64_t own = offset + halo_ - (offset > 0);
-    instruction_set().judge(values + halo_ + offset, penalties(own), values + halo_, gamma_, bound,
-                            n_words, out, close);
-    if (!is_exact && !settle(tile, i, offset, close, out)) return false;
+    if (judge_.contiguous_) stop_at_refusals(bits);
   }
-  if (contiguous_) stop_at_refusals(bits, n_words);
   return true;
 }
 
-// Decides what is too close for a product, by canonical scores.
-bool CorpusJudge::settle(const Tile& tile, int64_t i, int64_t offset, const uint32_t* close,
-                         uint32_t* bits) const {
+// queries @ rows.T, still without scales.
+void CorpusJudge::Worker::multiply_rows(Range tile, Range group) {
+  const Range rows = reach();
+  const int64_t dim = rows_.dim(), n = rows.end - rows.begin, count = group.end - group.begin;
+  multiply(matrix(judge_.queries_.vector(group.begin), count, dim, row_stride_, 1),
+           wide_ ? matrix(wide_.get(), dim, n, 1, row_stride_)
+                 : matrix(rows_.data(rows.begin), dim, n, 1, rows_.row_bytes() / 4),
+           matrix(cosines_.get() + rows.begin - (tile.begin - judge_.halo_), count, n, stride_, 1));
+}
+
+// The same by canonical dot products.
+void CorpusJudge::Worker::dot_rows(Range tile, Range group) {
+  const Range rows = reach();
+  const int64_t some = std::max<int64_t>(1, CACHED_BYTES / std::max<int64_t>(1, rows_.row_bytes()));
+  for (int64_t row = rows.begin; row < rows.end; row += some)
+    for (int64_t i = group.begin; i < group.end; ++i)
+      rows_.dot(judge_.queries_.vector(i), row, std::min(some, rows.end - row),
+                cosines_.get() + (i - group.begin) * stride_ + row - (tile.begin - judge_.halo_));
+}
+
+// Decides what is too close for a product, by canonical scores. `values` is indexed by row number.
+bool CorpusJudge::Worker::settle(int64_t i, int64_t offset, const float* values,
+                                 uint32_t* bits) const {
   const float error = product_error(rows_.dim());
-  const float* values = cosines(i) + halo_ - tile.begin;  // indexed by row number
-  for (int64_t word = 0; word < tile.words(); ++word)
-    for (uint32_t lanes = close[word]; lanes != 0; lanes &= lanes - 1) {
-      const int64_t row = tile.begin + 32 * word + __builtin_ctz(lanes);
-      float dot[2], cosine[2];
-      rows_.dot(queries_.vector(i), row, 1, &dot[0]);
-      rows_.dot(queries_.vector(i), row + offset, 1, &dot[1]);
+  for (int64_t word = 0; word < n_words(); ++word)
+    for (uint32_t lanes = close_[word]; lanes != 0; lanes &= lanes - 1) {
+      const int64_t row = tile_.begin + 32 * word + __builtin_ctz(lanes);
+      float cosine[2];
       for (int64_t side = 0; side < 2; ++side) {
         const int64_t other = row + side * offset;
-        cosine[side] = queries_.cosine(i, dot[side], scale(other));
+        rows_.dot(judge_.queries_.vector(i), other, 1, &cosine[side]);
+        cosine[side] = judge_.queries_.cosine(i, cosine[side], judge_.scale(other));
         if (std::abs(cosine[side] - values[other]) > error) return false;
       }
-      const float score = cosine[1] - lam_ * (1.0f - cohesion(row, offset));
-      if (score > gamma_ * cosine[0]) bits[word] |= lanes & -lanes;
+      const float score = cosine[1] - judge_.lam_ * (1.0f - judge_.cohesion(row, offset));
+      if (score > judge_.gamma_ * cosine[0]) bits[word] |= lanes & -lanes;
     }
   return true;
 }
 
 // Walking away from a row, a refusal stops the direction.
-void CorpusJudge::stop_at_refusals(uint32_t* bits, int64_t n_words) const {
-  for (int64_t step = 1; step < window_; ++step)
-    for (int64_t word = 0; word < n_words; ++word) {
-      bits[(window_ + step) * words_ + word] &= bits[(window_ + step - 1) * words_ + word];
-      bits[(window_ - 1 - step) * words_ + word] &= bits[(window_ - step) * words_ + word];
+void CorpusJudge::Worker::stop_at_refusals(uint32_t* bits) const {
+  const int64_t window = judge_.window_, words = judge_.words_;
+  for (int64_t step = 1; step < window; ++step)
+    for (int64_t word = 0; word < n_words(); ++word) {
+      bits[(window + step) * words + word] &= bits[(window + step - 1) * words + word];
+      bits[(window - 1 - step) * words + word] &= bits[(window - step) * words + word];
     }
 }
 

@@ -36,10 +36,11 @@ struct InstructionSet {
   const char* name;
   bool (*available)();
   RowFunctions float32, float16, bfloat16;
-  // The positions i < n where values[i] * scale is not below thresholds[i], NaN included; their
-  // number is returned.
-  int64_t (*passing)(const float* values, float scale, const float* thresholds, int64_t n,
-                     int32_t* positions);
+  // Of n_rows rows of n values, the first one where values[i] * scale is not below thresholds[i],
+  // NaN included, for some i; n_rows when there is none. `positions` get those i, `found` their
+  // number.
+  int64_t (*passing)(const float* values, const float* scales, const float* thresholds, int64_t n,
+                     int64_t n_rows, int32_t* positions, int64_t* found);
   // values[i] = values[i] * scales[i] * factor, in this order.
   void (*scale)(float* values, const float* scales, float factor, int64_t n);
   // Compares S = neighbors[i] - penalties[i] with the threshold gamma * parents[i], 32 i per word:

@@ -129,17 +129,26 @@ double sum_of_squares(const void* row, int64_t dim) {
   return fold<LANES / 2>(lanes);
 }
 
-int64_t passing(const float* values, float scale, const float* thresholds, int64_t n,
-                int32_t* positions) {
-  const Vec by = broadcast(scale);
-  int64_t found = 0, i = 0;
-  for (; i + Vec::width <= n; i += Vec::width)
-    for (uint32_t lanes = not_less(multiply(load(values + i), by), load(thresholds + i));
-         lanes != 0; lanes &= lanes - 1)
-      positions[found++] = static_cast<int32_t>(i + __builtin_ctz(lanes));
-  for (; i < n; ++i)
-    if (!(values[i] * scale < thresholds[i])) positions[found++] = static_cast<int32_t>(i);
-  return found;
+int64_t passing(const float* values, const float* scales, const float* thresholds, int64_t n,
+                int64_t n_rows, int32_t* positions, int64_t* found) {
+  *found = 0;
+  for (int64_t row = 0; row < n_rows; ++row, values += n) {
+    const Vec by = broadcast(scales[row]);
+    int64_t i = 0, count = 0;
+    for (; i + LANES <= n; i += LANES) {
+      uint32_t lanes = 0;
+      for (int v = 0; v < LANES; v += Vec::width)
+        lanes |= not_less(multiply(load(values + i + v), by), load(thresholds + i + v)) << v;
+      for (; lanes != 0; lanes &= lanes - 1)
+        positions[count++] = static_cast<int32_t>(i + __builtin_ctz(lanes));
+    }
+    for (; i < n; ++i)
+      if (!(values[i] * scales[row] < thresholds[i])) positions[count++] = static_cast<int32_t>(i);
+    if (count == 0) continue;
+    *found = count;
+    return row;
+  }
+  return n_rows;
 }
 
 void scale(float* values, const float* scales, float factor, int64_t n) {

@@ -2,11 +2,10 @@
 
 #include "searcher.h"
 
-#include <atomic>
 #include <cmath>
 
-#include "operations.h"
 #include "product.h"
+#include "search_filter.h"
 
 namespace scar_gpu {
 
@@ -17,14 +16,10 @@ constexpr float INF = std::numeric_limits<float>::infinity();
 constexpr int64_t QUERY_BYTES = 64 << 20;
 // More queries at a time leave the cache with their results.
 constexpr int64_t MAX_QUERIES = 4096;
-// Room for the products of a tile of rows with a block of queries.
-constexpr int64_t PRODUCT_BYTES = 16 << 20;
-constexpr int64_t MAX_TILE = 16384, MIN_TILE = 16;
+// Rows that are worth a thread.
+constexpr int64_t MIN_PART = 4096;
 // Rows that stay in the second-level cache while every query reads them.
 constexpr int64_t STREAM_TILE_BYTES = 1 << 18;
-// Lines of products that are fetched ahead: a thread reads a part of each, which no hardware
-// follows.
-constexpr int64_t LINES_AHEAD = 16;
 // Up to here reading the rows is what costs, and no product is faster.
 constexpr int64_t STREAM_QUERIES = 8;
 // What a canonical score costs in units of one entry of a matrix product.
@@ -115,81 +110,36 @@ void Searcher::stream(int64_t count) {
     for (int64_t part = 0; part < parts; ++part) best_[i].offer(best[part * count + i]);
 }
 
-// The dot product times row scale that a row needs to become a result of query i.
-float Searcher::threshold(int64_t i) const {
-  const float floor = best_[i].floor(), inverse_norm = queries_.inverse_norm(i);
-  if (floor == -INF && !std::isnan(inverse_norm)) return -INF;
-  // A zero query has k results already, and its further scores of 0 come too late; a NaN query
-  // never has results.
-  if (!(inverse_norm > 0)) return INF;
-  const double needed = (static_cast<double>(floor) - product_error(rows_.dim())) / inverse_norm;
-  return std::nextafter(static_cast<float>(needed), -INF);
-}
-
 // A matrix product decides which scores are worth computing. False when a product is seen to be
 // farther from its canonical score than rows of unit length explain; then nothing is kept.
 bool Searcher::filter(int64_t count) {
-  const int64_t n_chunks = rows_.count();
-  const int64_t dim = rows_.dim(), stride = padded(dim);
-  const int64_t row_entries = rows_.is_float32() ? count : std::max(count, stride);
-  const int64_t size = std::min(
-      n_chunks, std::clamp<int64_t>(PRODUCT_BYTES / (4 * row_entries), MIN_TILE, MAX_TILE));
-  const std::unique_ptr<float[]> products(new float[size * count]);
-  const std::unique_ptr<float[]> wide(rows_.is_float32() ? nullptr : new float[size * stride]);
-  const Tensor vectors = matrix(queries_.vector(0), dim, count, 1, stride);
-  thresholds_.assign(count, -INF);
-  std::atomic<bool> exact = true;
-  for (int64_t begin = 0; begin < n_chunks && exact; begin += size) {
-    const int64_t end = std::min(begin + size, n_chunks), n = end - begin;
-    bool wanted = false;
-    for (int64_t i = 0; i < count; ++i) {
-      const Range range = allowed(i, begin, end);
-      thresholds_[i] = range.begin < range.end ? threshold(i) : INF;
-      wanted = wanted || thresholds_[i] < INF;
+  // Threads take queries, all rows each; more threads than groups of queries take parts of the
+  // rows. So no thread waits for another, and products stay in the cache of the one that reads
+  // them.
+  const int64_t n_threads = torch::stable::get_num_threads();
+  const int64_t slices = std::min(n_threads, (count + Filter::GROUP - 1) / Filter::GROUP);
+  const int64_t most = std::min(rows_.count() / MIN_PART,
+                                QUERY_BYTES / (count * k_ * static_cast<int64_t>(sizeof(Hit))));
+  const int64_t parts = std::clamp<int64_t>(n_threads / slices, 1, std::max<int64_t>(most, 1));
+  // Each part has its own k best per query; the total order makes merging exact.
+  best_.assign(parts * count, Best(k_));
+  floors_ = std::vector<std::atomic<float>>(count);
+  for (std::atomic<float>& floor : floors_) floor.store(-INF, std::memory_order_relaxed);
+  std::atomic<bool> is_exact = true;
+  parallel_for(parts * slices, 1, [&](int64_t from, int64_t to) {
+    for (int64_t item = from; item < to && is_exact; ++item) {
+      const int64_t part = item / slices, slice = item % slices;
+      const Range rows{rows_.count() * part / parts, rows_.count() * (part + 1) / parts};
+      const Range queries{count * slice / slices, count * (slice + 1) / slices};
+      if (!Filter(*this, queries, best_.data() + part * count).run(rows)) is_exact = false;
     }
-    if (!wanted) continue;
-    if (wide)
-      parallel_for(n, 64, [&](int64_t from, int64_t to) {
-        for (int64_t i = from; i < to; ++i) rows_.widen(begin + i, 1, wide.get() + i * stride);
-      });
-    multiply(wide ? matrix(wide.get(), n, dim, stride, 1)
-                  : matrix(rows_.data(begin), n, dim, rows_.row_bytes() / 4, 1),
-             vectors, matrix(products.get(), n, count, count, 1));
-    const int64_t share = (count + torch::stable::get_num_threads() - 1) /
-                          static_cast<int64_t>(torch::stable::get_num_threads());
-    parallel_for(count, share, [&](int64_t from, int64_t to) {
-      if (!scan(products.get(), begin, end, count, from, to)) exact = false;
-    });
+  });
+  if (!is_exact) {
+    best_.assign(count, Best(k_));
+    return false;
   }
-  if (!exact) best_.assign(count, Best(k_));
-  return exact;
-}
-
-// Rescores what the filter lets through of rows begin .. end for queries from .. to. False when a
-// product and its canonical score differ by more than float32 arithmetic explains.
-bool Searcher::scan(const float* products, int64_t begin, int64_t end, int64_t count, int64_t from,
-                    int64_t to) {
-  const float error = product_error(rows_.dim());
-  const auto passing = instruction_set().passing;
-  std::vector<int32_t> passed(to - from);
-  for (int64_t row = begin; row < end; ++row) {
-    const float row_scale = scale(row);
-    const float* line = products + (row - begin) * count;
-    for (int64_t i = from; i < to; i += 16) __builtin_prefetch(line + LINES_AHEAD * count + i);
-    const int64_t n =
-        passing(line + from, row_scale, thresholds_.data() + from, to - from, passed.data());
-    for (int64_t j = 0; j < n; ++j) {
-      const int64_t i = from + passed[j];
-      const Range range = allowed(i, row, row + 1);
-      if (range.begin == range.end) continue;
-      float dot;
-      rows_.dot(queries_.vector(i), row, 1, &dot);
-      const float score = queries_.cosine(i, dot, row_scale);
-      if (std::abs(score - queries_.cosine(i, line[i], row_scale)) > error) return false;
-      best_[i].offer({score, row});
-      thresholds_[i] = threshold(i);
-    }
-  }
+  for (int64_t part = 1; part < parts; ++part)
+    for (int64_t i = 0; i < count; ++i) best_[i].offer(best_[part * count + i]);
   return true;
 }
 

@@ -1,6 +1,7 @@
 // Exact top-k: a matrix product as a filter, canonical scores for what it lets through.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "best.h"
@@ -21,13 +22,13 @@ class Searcher {
     int64_t begin, end;
   };
 
+  // What one thread filters on its own: a range of the block's queries in a range of rows.
+  class Filter;
+
   void stream(int64_t count);
   bool filter(int64_t count);
-  bool scan(const float* products, int64_t begin, int64_t end, int64_t count, int64_t from,
-            int64_t to);
   Range allowed(int64_t i, int64_t begin, int64_t end) const;
   float scale(int64_t row) const { return row_scale_ ? (*row_scale_)(row) : 1.0f; }
-  float threshold(int64_t i) const;
 
   Rows rows_;
   std::optional<View<float, 1>> row_scale_;
@@ -35,8 +36,8 @@ class Searcher {
   int64_t k_, n_queries_, block_, first_ = 0;
   QueryBlock queries_;
   std::vector<Best> best_;
-  // Thresholds of the block's queries for `filter`, on dot product times row scale.
-  std::vector<float> thresholds_;
+  // For each of the block's queries a k-th score that some thread of `filter` has seen.
+  std::vector<std::atomic<float>> floors_;
 };
 
 }  // namespace scar_gpu

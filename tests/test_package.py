@@ -119,6 +119,7 @@ def test_docstrings_have_their_sections_and_an_example_that_runs(name):
         "api.windows",
         "faiss_index",
         "index",
+        "large",
         "presets",
     ],
 )

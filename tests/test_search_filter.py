@@ -60,6 +60,26 @@ def test_the_number_of_rows_and_of_tiles_does_not_show(rows):
 
 
 @only_on("cpu")
+def test_threads_that_share_a_batch_agree_on_ties(threads):
+    """Each of four threads takes a part of the rows; a zero query ties with all of them."""
+    import scar_gpu
+    from scar_gpu import reference
+
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randint(0, 2, (20_000, 16), generator=generator) * 2.0 - 1
+    asked = torch.randint(0, 2, (40, 16), generator=generator) * 2.0 - 1
+    asked[7] = 0
+    scale = torch.full((20_000,), 0.25)
+    expected = reference.search(asked, rows, 30, row_scale=scale)
+    assert expected.ids[7].tolist() == list(range(30))
+    for count in (1, 2, 4, 7):
+        threads(count)
+        found = scar_gpu.search(asked, rows, 30, row_scale=scale)
+        assert torch.equal(found.ids, expected.ids)
+        assert torch.equal(found.scores.double(), expected.scores)
+
+
+@only_on("cpu")
 @pytest.mark.parametrize("precision", ["high", "medium"])
 def test_a_lowered_matmul_precision_changes_nothing(precision):
     import scar_gpu

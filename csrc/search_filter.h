@@ -1,0 +1,33 @@
+// The filter of a search: what one thread does.
+#pragma once
+
+#include "searcher.h"
+
+namespace scar_gpu {
+
+class Searcher::Filter {
+ public:
+  static constexpr int64_t GROUP = 256;  // queries of a product
+  // Of the block's queries in `queries`, whose k best are kept from best[queries.begin] on.
+  Filter(Searcher& searcher, Range queries, Best* best);
+
+  // False when a product and its canonical score differ by more than float32 arithmetic explains.
+  bool run(Range rows);
+
+ private:
+  bool load(Range tile);
+  bool scan(Range tile, Range group);
+  float threshold(int64_t i) const;
+
+  Searcher& searcher_;
+  const Rows& rows_;
+  Range queries_;
+  Best* best_;
+  int64_t stride_, group_, size_;
+  std::unique_ptr<float[]> products_, wide_;
+  // Of a tile: row scales, and for each query what a dot product times row scale must reach.
+  std::vector<float> scales_, thresholds_;
+  std::vector<int32_t> passed_;
+};
+
+}  // namespace scar_gpu

@@ -1,0 +1,185 @@
+"""Searches by tiles: the results of the whole matrix, in the memory of two tiles."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tests.backends import only_on
+from tests.closeness import assert_same_bits
+from tests.corpora import ROW_DTYPES, random_corpus, random_queries, seeded, sign_corpus
+
+pytestmark = pytest.mark.usefixtures("run")  # defines the operations
+
+
+def index_of(data):
+    import scar_gpu
+
+    return scar_gpu.ChunkIndex.build(data.embeddings, data.doc_offsets, window=len(data.continuity))
+
+
+def sizes(backend):
+    return (24, 2, 3, [1, 7, 23, 24, 100]) if backend == "triton" else (
+        90, 12, 10, [1, 7, 31, 64, 89, 90, 1000]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ROW_DTYPES, ids=str)
+@pytest.mark.parametrize("window", [0, 2])
+def test_tiles_of_any_size_do_not_show(backend, device, dtype, window):
+    """Tiles of one row have a halo of two on either side, across documents."""
+    from scar_gpu import large
+
+    n, b, k, tiles = sizes(backend)
+    data = random_corpus(n, 16, window=2, dtype=dtype)
+    index = index_of(data).to(device)
+    queries = random_queries(data.embeddings, b)
+    queries[1, 0] = torch.nan
+    queries = queries.to(device)
+    options = {"lam": 0.25, "gamma": 0.5, "contiguous": True, "order": "document"}
+    options["window"] = window
+    ranges = torch.sort(torch.randint(0, n + 1, (b, 2), generator=seeded(3)), dim=1).values
+    for bounds in (None, ranges.to(device)):
+        found = index.search(queries, k, row_ranges=bounds)
+        whole = index.search_expand(queries, k, row_ranges=bounds, **options)
+        for rows in tiles:
+            size = {"tile_bytes": rows * 16 * dtype.itemsize, "row_ranges": bounds}
+            assert_same_bits(large.search(index, queries, k, **size), found)
+            assert_same_bits(large.search_expand(index, queries, k, **size, **options), whole)
+
+
+def test_ties_across_tiles(backend, device):
+    from scar_gpu import large
+
+    n, _, k, tiles = sizes(backend)
+    data = sign_corpus(n, 4)
+    index = index_of(data).to(device)
+    queries = sign_corpus(2, 4, seed=7).embeddings.to(device)
+    whole = index.search_expand(queries, k)
+    assert len(whole.hits.scores.unique()) < whole.hits.scores.numel()
+    for rows in tiles:
+        found = large.search_expand(index, queries, k, tile_bytes=rows * 16)
+        assert_same_bits(found, whole)
+
+
+def test_an_empty_index_and_no_queries(device):
+    import scar_gpu
+    from scar_gpu import large
+
+    index = scar_gpu.ChunkIndex.build(torch.empty(0, 8), device=device)
+    queries = torch.randn(2, 8, device=device)
+    assert_same_bits(large.search_expand(index, queries, 3), index.search_expand(queries, 3))
+    assert_same_bits(large.search(index, queries, 3), index.search(queries, 3))
+    full = scar_gpu.ChunkIndex.build(torch.eye(8), device=device)
+    none = queries[:0]
+    assert_same_bits(large.search(full, none, 3, tile_bytes=64), full.search(none, 3))
+
+
+def test_progress_counts_rows_and_may_stop(device):
+    from scar_gpu import large
+
+    index = index_of(random_corpus(50, 16)).to(device)
+    queries = torch.randn(2, 16, generator=seeded(1)).to(device)
+    seen = []
+    large.search(index, queries, 3, tile_bytes=20 * 64, progress=lambda *at: seen.append(at))
+    assert seen == [(20, 50), (40, 50), (50, 50)]
+
+    class Stop(Exception):
+        pass
+
+    def stop(done, rows):
+        seen.append((done, rows))
+        raise Stop
+
+    with pytest.raises(Stop):
+        large.search_expand(index, queries, 3, tile_bytes=20 * 64, progress=stop)
+    assert len(seen) == 4
+
+
+def test_tiles_that_no_query_may_return_are_not_read(device):
+    from scar_gpu import large
+
+    index = index_of(random_corpus(50, 16)).to(device)
+    queries = torch.randn(2, 16, generator=seeded(1)).to(device)
+    ranges = torch.tensor([[21, 23], [22, 41]], device=device)
+    seen = []
+    large.search(index, queries, 3, row_ranges=ranges, tile_bytes=10 * 64,
+                 progress=lambda done, rows: seen.append(done))  # fmt: skip
+    assert seen == [30, 40, 50]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"tile_bytes": 0}, ValueError, "tile_bytes must be >= 1, got 0"),
+        ({"k": 0}, ValueError, "k must be >= 1, got 0"),
+        ({"queries": torch.zeros(2, 3)}, ValueError, "queries must have shape [B, 16], got [2, 3]"),
+        ({"row_ranges": torch.tensor([[0, 5], [3, 2]])}, IndexError,
+         "row_ranges[1] must satisfy 0 <= start <= end <= 50, got [3, 2)"),
+        ({"row_ranges": torch.tensor([[0, 51], [1, 2]])}, IndexError,
+         "row_ranges[0] must satisfy 0 <= start <= end <= 50, got [0, 51)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["search", "search_expand"])
+def test_bad_arguments(name, change, error, message):
+    from scar_gpu import large
+
+    index = index_of(random_corpus(50, 16))
+    arguments = {"queries": torch.zeros(2, 16), "k": 3} | change
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        getattr(large, name)(index, **arguments)
+
+
+def test_a_window_beyond_the_index(device):
+    from scar_gpu import large
+
+    index = index_of(random_corpus(50, 16))
+    with pytest.raises(ValueError, match=r"^window must be <= 1, the index's own, got 2$"):
+        large.search_expand(index, torch.zeros(2, 16), 3, window=2)
+
+
+MAPPED = """
+import re, resource, sys
+from pathlib import Path
+import numpy as np, torch, scar_gpu
+from scar_gpu import large
+
+def data():
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmData:\\s+(\\d+) kB", status)[1]) * 1024
+
+rows = np.memmap(sys.argv[1], mode="r", dtype=np.float16).reshape(-1, 256)
+scale, table = torch.ones(len(rows)) / 16, torch.ones(1, len(rows))
+small = scar_gpu.ChunkIndex.build(rows[:5000])
+index = scar_gpu.ChunkIndex(
+    scar_gpu.index._as_tensor("rows", rows), scale, table, torch.tensor([0, len(rows)]))
+queries = torch.randn(64, 256)
+large.search_expand(small, queries, 10, tile_bytes=2**18)  # threads and libraries
+limit = data() + 256 * 2**20
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+CALL
+"""
+
+
+@pytest.mark.slow
+@only_on("cpu")
+def test_a_mapped_matrix_takes_no_more_memory_than_the_budget(tmp_path):
+    """512 MiB of float16 rows, with 256 MiB of memory to allocate; a copy of them does not fit."""
+    path = tmp_path / "rows.bin"
+    part = np.random.default_rng(0).standard_normal(2**22).astype(np.float16)
+    with path.open("wb") as file:
+        for _ in range(64):
+            part.tofile(file)
+
+    def outcome(call):
+        script = MAPPED.replace("CALL", call)
+        return subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
+
+    for name in ("large.search_expand(index, ", "index.search_expand("):
+        result = outcome(f"print({name}queries, 10).hits.ids.diff().unique().tolist())")
+        assert result.returncode == 0, result.stderr
+        assert result.stdout == "[16384]\n"  # the first copies of the best row
+    assert "memory" in outcome("index.embeddings.float()").stderr
