@@ -152,15 +152,15 @@ def _threshold(trial: Trial, embedder: Embedder, grid: Grid, cache: Path | None)
         "probes": (probes.queries, search(probes, grid.k)),
         "chunk pairs": calibration.chunk_pairs(trial, grid.k),
     }
-    surfaces = [
+    labelled, unlabelled = (
         surface_of(joined(list(sweep(one, grid, one.gold.kinds).values())))
         for one in (trial, probes)
-    ]
+    )
     return {
         "cosines": calibration.cosines_of(trial, grid.k)._asdict(),
         "gamma": {
             name: calibration.gamma_of_share(trial, *given, BUDGET, gamma=grid.gamma)
             for name, given in gammas.items()
         },
-        "agreement": calibration.agreement(*surfaces, grid, BUDGET)._asdict(),
+        "agreement": calibration.agreement(labelled, unlabelled, grid, BUDGET)._asdict(),
     }

@@ -226,8 +226,8 @@ def _thresholds(record: Mapping[str, Any]) -> Iterator[str]:
         "budget; share and coverage are those of the point chosen on made questions, best is the "
         "most coverage that any point within the budget has:\n"
     )
-    names = ("dataset", "model", "rank", "point", "share of Window", "coverage", "best")
-    yield markdown_table(names, agreed)
+    columns = ("dataset", "model", "rank", "point", "share of Window", "coverage", "best")
+    yield markdown_table(columns, agreed)
 
 
 def _shown(path: Path) -> str:
