@@ -80,7 +80,7 @@ def measure(
             trials = [prepare(one, embedder, own, cache=cache) for one in datasets]
             for trial in trials:
                 record["datasets"][trial.dataset.name] = _described(trial)
-            run = {"model": embedder.name, "headings": headings}
+            run: dict[str, Any] = {"model": embedder.name, "headings": headings}
             run |= _tables(trials, grid, resamples)
             if headings:
                 run |= _tuned(trials, grid, resamples)
