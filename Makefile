@@ -36,7 +36,8 @@ test-cpu: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)
 # The same tests with the Triton kernels, interpreted on the CPU.
 test-triton: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)
 	$(BIN)/python -m pytest -q --backend triton --ignore tests/text --ignore tests/cli \
-	  --ignore tests/storage --ignore tests/kernels --ignore tests/test_readme.py
+	  --ignore tests/storage --ignore tests/kernels --ignore tests/evaluation \
+	  --ignore tests/test_readme.py
 
 lint: $(VENV)/text-io-cli-hybrid-faiss-dev
 	$(BIN)/ruff check .
@@ -57,7 +58,7 @@ sanitize: $(VENV)/text-io-cli-hybrid-faiss-dev
 	  ../../$(BIN)/python -m pytest -q -m "not slow" $(SANITIZED)
 SANITIZED := $(addprefix tests/test_,row_scale.py continuity.py neighbor_scores.py expand.py \
   scar_expand.py window_expand.py spans.py search.py search_filter.py errors.py \
-  rank_fusion.py rank_fusion_calls.py)
+  rank_fusion.py rank_fusion_calls.py parameter_sweep.py)
 
 # Smaller sizes, in minutes; the targets are those of the full ones.
 bench-quick: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)

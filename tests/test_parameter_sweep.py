@@ -50,12 +50,18 @@ def random_case(b, k, window, n, dim=24, make=random_corpus):
     return (queries, data), (hits, *around((queries, data), hits, window), *gold)
 
 
-@pytest.fixture(params=["public", "reference"])
+@pytest.fixture(params=["public", "reference", "gpu path"])
 def sweep(request):
+    """Three ways to the same figures; the GPU path by its launcher, on CPU tensors."""
     import scar_gpu
     from scar_gpu import reference
+    from scar_gpu.kernels.parameter_sweep import launch_parameter_sweep
 
-    return scar_gpu.parameter_sweep if request.param == "public" else reference.parameter_sweep
+    def launched(*arguments, contiguous=False):
+        return scar_gpu.ParameterSweep(*launch_parameter_sweep(*arguments, contiguous))
+
+    functions = (scar_gpu.parameter_sweep, reference.parameter_sweep, launched)
+    return functions[("public", "reference", "gpu path").index(request.param)]
 
 
 def by_hand(hits, relevance, neighbors, continuity, pieces):
@@ -277,8 +283,27 @@ def test_bad_input(wrong, error, message):
 
 
 @only_on("cpu")
-def test_there_is_no_gpu_kernel_and_the_launcher_says_so():
+@pytest.mark.parametrize("contiguous", [False, True])
+@pytest.mark.parametrize(
+    "shape", [(0, 3, 1, 9), (2, 0, 1, 9), (4, 3, 0, 9), (5, 7, 3, 31), (33, 5, 2, 64)]
+)
+def test_the_gpu_path_has_the_same_bits(shape, contiguous, monkeypatch):
+    """It is made of PyTorch's own kernels, which run here as well."""
+    import scar_gpu
+    from scar_gpu.kernels import parameter_sweep as module
+
+    for make in (random_corpus, sign_corpus):
+        _, case = random_case(*shape, make=make)
+        expected = scar_gpu.parameter_sweep(*case, LAM, GAMMA, contiguous=contiguous)
+        arguments = (*case, list(LAM), list(GAMMA), contiguous)
+        assert_same_bits(module.launch_parameter_sweep(*arguments), tuple(expected))
+        monkeypatch.setattr(module, "_BLOCK_BYTES", 1)  # a query at a time
+        assert_same_bits(module.launch_parameter_sweep(*arguments), tuple(expected))
+
+
+@only_on("cpu")
+def test_the_gpu_path_is_the_one_registered():
+    from scar_gpu.kernels.parameter_sweep import launch_parameter_sweep
     from scar_gpu.library import launcher
 
-    with pytest.raises(NotImplementedError, match="hits must be on the CPU for parameter_sweep"):
-        launcher("parameter_sweep")(*GOOD.values(), [0.1], [0.8], False)
+    assert launcher("parameter_sweep") is launch_parameter_sweep

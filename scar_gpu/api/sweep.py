@@ -56,7 +56,6 @@ def parameter_sweep(
         ValueError: wrong shapes or devices; an empty grid; a lam that is negative, a lam or gamma
             that is not finite.
         IndexError: on the CPU, a hit below -1.
-        NotImplementedError: tensors on a GPU; there is no kernel yet.
 
     Example:
         Hit 4 with cos(q, c) = 0.5 and neighbours 3 and 5. Without a penalty their scores are 0.45
@@ -82,7 +81,5 @@ def parameter_sweep(
     )
     try:
         return ParameterSweep(*_parameter_sweep(*arguments))
-    except NotImplementedError:
-        raise
     except Exception as error:
         raise checks.explain(error, checks.parameter_sweep, *arguments) from None

@@ -55,7 +55,7 @@ def sweep(
         str | None, typer.Option(help="Values, such as 0,0.1,0.2 [default: 0 to 0.5].")
     ] = None,
     gamma: Annotated[
-        str | None, typer.Option(help="Values, such as 0.6,0.8 [default: 0.3 to 1.1].")
+        str | None, typer.Option(help="Values, such as 0.6,0.8 [default: 0.1 to 1.1].")
     ] = None,
     kind: Annotated[
         str, typer.Option(help="Questions to tune on: all, atomic, fragmented, long, scattered.")

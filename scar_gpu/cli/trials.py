@@ -113,7 +113,7 @@ def _probes(folder: Path, n: int, settings: Settings) -> Dataset:
         overlap=settings.overlap,
     )
     note(
-        f"{name}: no queries.jsonl and docs/, so {len(dataset.questions):,} questions are made "
+        f"{name}: no queries.jsonl, so {len(dataset.questions):,} questions are made "
         "from its sentences; what is best on them is a proxy"
     )
     return dataset

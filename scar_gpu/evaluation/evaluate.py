@@ -98,6 +98,7 @@ def evaluate(
     resamples: int = bootstrap.RESAMPLES,
     seed: int = bootstrap.SEED,
     full_at: float = 1.0,
+    pairs: Sequence[tuple[Method, Method]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Results:
     """Score methods on all questions of a trial, and on those of every kind.
@@ -112,6 +113,7 @@ def evaluate(
         resamples: of the bootstrap.
         seed: the same.
         full_at: see `metrics.score`.
+        pairs: which methods to compare, each with its baseline; default: `pairs_of`.
         progress: called with (methods done, methods), once per kind and method.
 
     Returns:
@@ -138,7 +140,9 @@ def evaluate(
             if progress is not None:
                 progress(done, len(groups) * len(methods))
         found.extend(
-            summarize(some, kind, methods, scores, unit=unit, resamples=resamples, seed=seed)
+            summarize(
+                some, kind, methods, scores, unit=unit, resamples=resamples, seed=seed, pairs=pairs
+            )
         )
     return found
 

@@ -17,8 +17,8 @@ _SHOWN = 40  # characters of a text in a message
 
 
 def is_labelled(folder: str | Path) -> bool:
-    """Whether the folder has the layout that `read_dataset` reads."""
-    return (Path(folder) / QUERIES_FILE).is_file() and (Path(folder) / DOCS_FOLDER).is_dir()
+    """Whether the folder has questions, and so is one for `read_dataset`."""
+    return (Path(folder) / QUERIES_FILE).is_file()
 
 
 def read_dataset(folder: str | Path, *, skip_without_evidence: bool = False) -> Dataset:

@@ -16,9 +16,9 @@ from scar_gpu.evaluation.metrics import score
 from scar_gpu.evaluation.trial import Trial
 
 LAM = tuple(round(0.02 * i, 2) for i in range(26))  # 0 to 0.5
-GAMMA = tuple(round(0.3 + 0.02 * i, 2) for i in range(41))  # 0.3 to 1.1
-# Bytes of the results of a block of questions: the byte budget of `search`.
-_BLOCK_BYTES = 256 << 20
+GAMMA = tuple(round(0.1 + 0.02 * i, 2) for i in range(51))  # 0.1 to 1.1
+# Bytes of the results of a block of questions; their sums take about three times as much.
+_BLOCK_BYTES = 64 << 20
 
 
 Group = TypeVar("Group", bound=Hashable)

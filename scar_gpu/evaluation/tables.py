@@ -43,7 +43,7 @@ def _methods_table(rows: Sequence[Row]) -> str:
         chunks = _with_interval(row.estimates["chunks"], _count)
         sizes = [f"{row.estimates[name].mean:,.0f}" for name in _COUNTS[1:]]
         lines.append((row.method, *shares, chunks, *sizes, f"{row.efficiency:.3f}"))
-    return _markdown(names, lines)
+    return markdown_table(names, lines)
 
 
 def _comparisons_table(comparisons: Sequence[Comparison]) -> str:
@@ -54,7 +54,7 @@ def _comparisons_table(comparisons: Sequence[Comparison]) -> str:
         chunks = _with_interval(one.differences["chunks"], _signed_count)
         effects = [_effect(one.differences[name].d) for name in ("coverage", "chunks")]
         lines.append((f"{one.method} minus {one.baseline}", *shares, chunks, *effects))
-    return _markdown(names, lines)
+    return markdown_table(names, lines)
 
 
 def _share(value: float) -> str:
@@ -81,7 +81,7 @@ def _with_interval(estimate: Estimate | Difference, text: Callable[[float], str]
     return f"{text(estimate.mean)} [{text(estimate.low)}, {text(estimate.high)}]"
 
 
-def _markdown(names: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+def markdown_table(names: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """A table of numbers behind one column of text."""
     rule = ["---", *["---:"] * (len(names) - 1)]
     return "".join(f"| {' | '.join(line)} |\n" for line in (names, rule, *lines))
@@ -107,21 +107,24 @@ def to_csv(results: Results) -> str:
 
 def to_json(results: Results, about: Mapping[str, Any] | None = None) -> str:
     """The results and what they were made with; an infinite d is null."""
-    record = {
-        "format": FORMAT,
-        "about": dict(about or {}),
+    record = {"format": FORMAT, "about": dict(about or {}), **figures(results)}
+    return json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def figures(results: Results) -> dict[str, Any]:
+    """The results as JSON can hold them."""
+    return {
         "rows": [asdict(row) | {"estimates": _named(row.estimates)} for row in results.rows],
         "comparisons": [
             asdict(one) | {"differences": _named(one.differences)} for one in results.comparisons
         ],
     }
-    return json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _named(figures: Mapping[str, Any]) -> dict[str, dict[str, float | None]]:
+def _named(named: Mapping[str, Any]) -> dict[str, dict[str, float | None]]:
     return {
         name: {key: value if math.isfinite(value) else None for key, value in one._asdict().items()}
-        for name, one in figures.items()
+        for name, one in named.items()
     }
 
 
@@ -135,22 +138,27 @@ def from_json(text: str) -> tuple[Results, dict[str, Any]]:
         record = json.loads(text)
         if record["format"] != FORMAT:
             raise ValueError(f"results must be of format {FORMAT}, got {record['format']}")
-        rows = [
-            Row(**(row | {"estimates": {n: Estimate(**e) for n, e in row["estimates"].items()}}))
-            for row in record["rows"]
-        ]
-        comparisons = [
-            Comparison(**(one | {"differences": _differences(one["differences"])}))
-            for one in record["comparisons"]
-        ]
+        return from_figures(record), record["about"]
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         raise ValueError(f"results must be what to_json wrote, got: {error!r}") from error
-    return Results(rows, comparisons), record["about"]
 
 
-def _differences(figures: Mapping[str, Mapping[str, float | None]]) -> dict[str, Difference]:
+def from_figures(record: Mapping[str, Any]) -> Results:
+    """The results that `figures` has put into a record."""
+    rows = [
+        Row(**(row | {"estimates": {n: Estimate(**e) for n, e in row["estimates"].items()}}))
+        for row in record["rows"]
+    ]
+    comparisons = [
+        Comparison(**(one | {"differences": _differences(one["differences"])}))
+        for one in record["comparisons"]
+    ]
+    return Results(rows, comparisons)
+
+
+def _differences(named: Mapping[str, Mapping[str, float | None]]) -> dict[str, Difference]:
     found = {}
-    for name, one in figures.items():
+    for name, one in named.items():
         mean = one["mean"]
         assert mean is not None
         d = math.copysign(math.inf, mean) if one["d"] is None else one["d"]

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from scar_gpu.evaluation.reranking import load_cross_encoder
 from scar_gpu.evaluation.tables import from_json
 from tests.cli.conftest import MODEL, Refused, Run
+from tests.evaluation.tiny_cross_encoder import write_cross_encoder
 
 TEXT = "".join(f"Machine {i} makes part {i * 7 % 12} of steel and wood.\n\n" for i in range(12))
 SMALL = ("--chunk-size", 50, "--overlap", 0, "--resamples", 30)
@@ -115,6 +117,16 @@ def test_bad_input_writes_nothing(dataset, cache, tmp_path, refused: Refused) ->
     assert message.endswith("queries.jsonl line 9 must have at least one unit, got none")
     assert not output.exists()
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_reranker(dataset, cache, tmp_path, succeed: Run, refused: Refused) -> None:
+    encoder = write_cross_encoder(tmp_path)
+    result = succeed("eval", dataset, *MODEL, *SMALL, *cache, "--reranker", encoder)
+    assert "| reranked top-20 to 8 | " in result.stdout
+    (encoder / "config.json").write_text("{}")
+    load_cross_encoder.cache_clear()
+    message = refused("eval", dataset, *MODEL, *SMALL, *cache, "--reranker", encoder)
+    assert message.startswith("reranker must be a model that sentence-transformers can load, got")
 
 
 def test_questions_without_evidence_can_be_left_out(dataset, cache, succeed: Run) -> None:

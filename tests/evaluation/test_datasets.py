@@ -103,6 +103,7 @@ def test_missing_parts_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=re.escape("queries.jsonl, which is missing")):
         read_dataset(tmp_path)
     (tmp_path / "queries.jsonl").write_text(json.dumps(GOOD))
+    assert is_labelled(tmp_path)
     with pytest.raises(FileNotFoundError, match="docs, which is missing"):
         read_dataset(tmp_path)
     (tmp_path / "docs").mkdir()

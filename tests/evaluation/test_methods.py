@@ -21,6 +21,7 @@ from scar_gpu.evaluation.reading import read_dataset
 from scar_gpu.evaluation.reranking import Reranked, load_cross_encoder
 from scar_gpu.evaluation.trial import POOL, Settings, Trial, prepare
 from tests.evaluation.conftest import unit
+from tests.evaluation.tiny_cross_encoder import write_cross_encoder
 from tests.text.word_embedder import WordEmbedder
 
 FRUIT = "# Apples\n\n" + "".join(f"Apple tree {i} grows red fruit.\n\n" for i in range(6))
@@ -186,25 +187,7 @@ def test_names_tell_methods_apart():
 
 @pytest.fixture(scope="module")
 def cross_encoder(tmp_path_factory) -> Path:
-    """A random BERT of a few thousand weights with one score per pair."""
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
-
-    folder = tmp_path_factory.mktemp("cross-encoder")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789"]
-    words += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
-    (folder / "vocab.txt").write_text("\n".join(words))
-    config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        num_labels=1,
-    )
-    torch.manual_seed(0)
-    BertForSequenceClassification(config).save_pretrained(folder)
-    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
-    return folder
+    return write_cross_encoder(tmp_path_factory.mktemp("cross-encoder"))
 
 
 def test_reranking_keeps_the_best_of_the_pool(trial, cross_encoder):

@@ -1,0 +1,134 @@
+"""The report: every figure from one record, the same every time; claims held to their rules."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from scar_gpu.evaluation import report
+from scar_gpu.evaluation.bootstrap import Difference
+from scar_gpu.evaluation.claims import CLAIMS, Finding, cases_of, verdict
+from scar_gpu.evaluation.evaluate import evaluate
+from scar_gpu.evaluation.measure import measure
+from scar_gpu.evaluation.methods import Scar, Window
+from scar_gpu.evaluation.probes import make_probes
+from scar_gpu.evaluation.sweep import Grid
+from scar_gpu.evaluation.trial import Settings, prepare
+from scar_gpu.text import Document
+from tests.evaluation.test_probes import prose
+from tests.text.word_embedder import WordEmbedder
+
+SETTINGS = Settings(chunk_size=300, overlap=30)
+GRID = Grid(lam=(0.0, 0.1), gamma=(0.4, 0.8, 1.0))
+
+
+def corpus(name: str, seed: int):
+    """Six documents with ten questions of each kind."""
+    documents = [Document(f"{name}{i}", prose(seed + i, 40)) for i in range(6)]
+    return make_probes(documents, name, n=20, seed=seed, chunk_size=300, overlap=30)
+
+
+@pytest.fixture(scope="module")
+def datasets():
+    return [corpus("one", 0), corpus("two", 50)]
+
+
+@pytest.fixture(scope="module")
+def record(datasets):
+    said: list[str] = []
+    found = measure(
+        datasets, [WordEmbedder()], cache=None, resamples=30, settings=SETTINGS, grid=GRID,
+        say=said.append,
+    )  # fmt: skip
+    assert said == ["words, headings on", "words, headings off"]
+    return found
+
+
+def test_the_record_survives_json_and_decides_the_text(record):
+    text = report.to_markdown(record, "the command")
+    again = json.loads(json.dumps(record, allow_nan=False))
+    assert report.to_markdown(again, "the command") == text
+    assert "\n    the command\n" in text
+    for part in (
+        "| one | 6 | ", "### one, fragmented (10 questions), words",
+        "### Chosen on other corpora, words", "### Chosen on other documents, hybrid, words",
+        "| dataset | model | questions | made questions | chunks |",
+    ):  # fmt: skip
+        assert part in text
+    for line in text.splitlines():
+        assert "nan" not in line.split(" ")
+    headers = [line for line in text.splitlines() if line.startswith("| ---")]
+    assert len(headers) == 1 + 4 + 1 + 3 + 3  # setting, tables, goal, held out, thresholds
+
+
+def test_figures_are_those_of_the_evaluation(record, datasets):
+    trial = prepare(datasets[1], WordEmbedder(), SETTINGS)
+    results = evaluate(trial, [Scar(5), Window(5)], resamples=30)
+    case = next(one for one in cases_of(record) if one.dataset == "two" and one.headings)
+    row = next(r for r in results.rows if (r.kind, r.method) == ("fragmented", Scar(5).name))
+    assert case.mean(Scar(5).name, "coverage") == row.estimates["coverage"].mean
+    share = row.estimates["chunks"].mean / case.mean("Window(±1)", "chunks")
+    assert case.fewer() == pytest.approx(1 - share)
+
+
+def test_claims_are_held_to_their_rules(record):
+    on, off = (next(c for c in cases_of(record) if c.headings == h) for h in (True, False))
+    texts = [claim.text for claim in CLAIMS]
+    fewer = CLAIMS[0].test(on, off)
+    one = on.difference("SCAR(±1) 0.1/0.8", "Window(±1)", "chunks")
+    assert fewer.holds == (one.high < 0 and on.fewer() >= 0.2)
+    assert f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" in fewer.text
+    loss = CLAIMS[1].test(on, off)
+    assert loss.holds == (on.difference("SCAR(±1) 0.1/0.8", "Window(±1)", "recall").mean >= -0.05)
+    assert len(set(texts)) == len(texts)
+
+
+def test_verdicts():
+    yes, no = Finding("", True), Finding("", False)
+    assert verdict([yes, yes]) == "holds"
+    assert verdict([no, no]) == "does not hold"
+    assert verdict([yes, no, yes]) == "holds in 2 of 3 cases"
+
+
+def test_intervals():
+    assert report.interval(Difference(0.1234, -0.1, 0.3, 1.0)) == "+0.123 [-0.100, +0.300]"
+
+
+def test_measure_needs_two_datasets_and_a_model(datasets):
+    for some, models in ((datasets[:1], [WordEmbedder()]), (datasets, [])):
+        with pytest.raises(ValueError, match="datasets must be at least two, and models one"):
+            measure(some, models, cache=None, resamples=5)
+
+
+def test_the_command(record, monkeypatch, tmp_path, write_folder):
+    """Reads, samples, measures, writes; its own line stands in the report."""
+    lines = [
+        {"id": name, "doc": name, "question": "?", "evidence": [{"start": 0, "end": 1}]}
+        for name in ("a", "b")
+    ]
+    folders = [write_folder({"a": "A.", "b": "B."}, lines, name=name) for name in ("one", "two")]
+    given = {}
+
+    def canned(datasets, embedders, **options):
+        given.update(options, datasets=datasets, embedders=embedders)
+        return record
+
+    monkeypatch.setattr(report, "measure", canned)
+    monkeypatch.chdir(tmp_path)
+    model = "tests.text.word_embedder:WordEmbedder"
+    arguments = [*map(str, folders), "--sample", "two=1", "--model", model, "--resamples", "7"]
+    arguments += ["--cache", str(tmp_path / "cache"), "--json", "out.json", "-o", "out.md"]
+    assert report.main(arguments) == 0
+    assert [len(one.documents) for one in given["datasets"]] == [2, 1]
+    assert given["embedders"][0].name == "words"
+    assert (given["resamples"], given["cache"]) == (7, tmp_path / "cache")
+    text = (tmp_path / "out.md").read_text()
+    command = (
+        f"python -m scar_gpu.evaluation.report one two --sample two=1 --model {model} -o out.md"
+    )
+    assert f"\n    {command}\n" in text
+    assert report.to_markdown(json.loads((tmp_path / "out.json").read_text()), command) == text
+    assert str(tmp_path) not in text
+    assert re.search(r"holds|does not hold", text)
