@@ -1,36 +1,10 @@
 """neighbor_scores against eager PyTorch: gather the rows, einsum, threshold."""
 
 import torch
+import torch_versions
 from measure import interleaved
-from torch import Tensor
-
-from scar_gpu import NeighborScores
 
 TARGETS = {"fp32": 9, "fp16": 12}
-
-
-def eager_neighbor_scores(
-    queries: Tensor,
-    embeddings: Tensor,
-    continuity: Tensor,
-    hits: Tensor,
-    row_scale: Tensor,
-    lam: float = 0.1,
-    gamma: float = 0.8,
-) -> NeighborScores:
-    """The same operation at W = 1 in eager PyTorch, accumulating in float32."""
-    n_chunks = embeddings.shape[0]
-    rows = hits[..., None] + torch.tensor([-1, 0, 1])  # [B, K, 3]
-    inside = rows.clamp(0, n_chunks - 1)
-    gathered = embeddings[inside].float()  # [B, K, 3, D]
-    unit = torch.nn.functional.normalize(queries.float(), dim=1)
-    cosines = torch.einsum("bd,bkod->bko", unit, gathered) * row_scale[inside]
-    cohesion = torch.stack([continuity[0][inside[..., 0]], continuity[0][hits]], 2)
-    cohesion[(rows < 0)[..., [0, 2]] | (rows >= n_chunks)[..., [0, 2]]] = torch.nan
-    scores = cosines[..., [0, 2]] - lam * (1 - cohesion)
-    scores = scores.masked_fill(cohesion.isnan(), -torch.inf)
-    relevance = cosines[..., 1]
-    return NeighborScores(relevance, scores, scores > gamma * relevance[..., None])
 
 
 def test_neighbor_scores(corpus, size, report, benchmark):
@@ -40,7 +14,7 @@ def test_neighbor_scores(corpus, size, report, benchmark):
         return index.neighbor_scores(queries, hits)
 
     def eager():
-        return eager_neighbor_scores(
+        return torch_versions.neighbor_scores(
             queries, index.embeddings, index.continuity, hits, index.row_scale
         )
 
