@@ -6,6 +6,7 @@ run objects built beforehand.
 
 import pytest
 import torch
+import torch_versions
 from measure import interleaved
 from peers import fusions
 from peers.pins import is_installed
@@ -32,27 +33,12 @@ def random_lists(n_queries: int, n_lists: int, k: int) -> list[Tensor]:
     return [ids.repeat(-(-n_queries // distinct), 1)[:n_queries].contiguous() for ids in lists]
 
 
-def with_torch(lists: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Sort by id, add up equal ids, sort by score."""
-    ids = torch.cat(lists, 1)
-    ranks = torch.cat([torch.arange(1, tensor.shape[1] + 1) for tensor in lists])
-    contributions = (1 / (fusions.K_RRF + ranks.float())).expand(ids.shape)
-    ids, order = ids.sort(1)
-    starts = torch.ones_like(ids, dtype=torch.bool)
-    starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
-    group = starts.cumsum(1) - 1
-    sums = torch.zeros(ids.shape).scatter_add_(1, group, contributions.gather(1, order))
-    documents = torch.full_like(ids, -1).scatter_(1, group, ids)
-    scores, order = sums.sort(1, descending=True)
-    return documents.gather(1, order), scores
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_rank_fusion(size, report, benchmark, pytestconfig):
     for n_queries, n_lists, k in SHAPES[pytestconfig.getoption("--size")]:
         lists = random_lists(n_queries, n_lists, k)
         fused = scar_gpu.rank_fusion(lists)
-        documents, scores = with_torch(lists)
+        documents, scores = torch_versions.rank_fusion(lists)
         length = int(fused.lengths[0])
         torch.testing.assert_close(fused.scores[:, :1], scores[:, :1])
         assert set(fused.ids[0, :length].tolist()) == set(documents[0].tolist()) - {-1}
@@ -60,7 +46,7 @@ def test_rank_fusion(size, report, benchmark, pytestconfig):
         slow = [tensor[:SLOW_QUERIES] for tensor in lists]
         functions = {
             "ours": lambda lists=lists: scar_gpu.rank_fusion(lists),
-            "a torch sort/scatter version": lambda lists=lists: with_torch(lists),
+            "a torch sort/scatter version": lambda lists=lists: torch_versions.rank_fusion(lists),
             "a Python dict version": fusions.python_dict(slow),
         }
         is_small = n_queries * n_lists * k <= 400_000

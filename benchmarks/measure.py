@@ -27,10 +27,11 @@ def interleaved(
             elapsed = (time.perf_counter() - begin) / calls
             if round_number:
                 seconds[name].append(elapsed)
-    return {name: _timing(values) for name, values in seconds.items()}
+    return {name: timing(values) for name, values in seconds.items()}
 
 
-def _timing(values: list[float]) -> Timing:
+def timing(values: list[float]) -> Timing:
+    """Median and spread of the rounds."""
     median = statistics.median(values)
     quartiles = statistics.quantiles(values, n=4) if len(values) > 1 else [median] * 3
     return Timing(median, (quartiles[2] - quartiles[0]) / median)

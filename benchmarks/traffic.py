@@ -79,3 +79,20 @@ def spans(n_queries: int, width: int) -> Traffic:
     """
     size = n_queries * (28 * width + 4)
     return Traffic(size, size + n_queries * 32 * width * (width > 512))
+
+
+def search(n_queries: int, n_chunks: int, k: int, row_bytes: int, query_bytes: int) -> Traffic:
+    """Rows and scales read once, queries read, results written. Moved besides: a maximum per
+    group of 32 rows written and read, and k + 16 groups per query rescored.
+    """
+    useful = n_chunks * (row_bytes + 4) + n_queries * (query_bytes + 12 * k)
+    groups = n_chunks / 4 + (k + 16) * 32 * (row_bytes + 20)
+    return Traffic(useful, useful + n_queries * groups)
+
+
+def rank_fusion(n_queries: int, n_entries: int) -> Traffic:
+    """Ids read, 12 bytes per entry and a length written. Moved besides: the scratch memory of a
+    query, 36 bytes per entry, written and read.
+    """
+    size = n_queries * (20 * n_entries + 4)
+    return Traffic(size, size + n_queries * 72 * n_entries)

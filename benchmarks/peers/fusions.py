@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
+from torch_versions import K_RRF
 
 from scar_gpu import presets
 
 Fuse = Callable[[], Any]
-K_RRF = 60
 
 
 def python_dict(lists: list[Tensor]) -> Fuse:

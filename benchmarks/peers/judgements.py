@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch_versions
 from torch import Tensor
 
 import scar_gpu
@@ -61,34 +62,15 @@ def _numpy_judge(index: scar_gpu.ChunkIndex) -> Callable[[np.ndarray, np.ndarray
 
 def eager(index: scar_gpu.ChunkIndex, queries: Tensor, hits: Tensor) -> Judge:
     """Eager PyTorch: gather, then einsum, in float32."""
-    return lambda: judge_with_torch(
+    return lambda: torch_versions.neighbor_scores(
         queries, index.embeddings, index.continuity, hits, index.row_scale
     )
 
 
 def compiled(index: scar_gpu.ChunkIndex, queries: Tensor, hits: Tensor) -> Judge:
     """The eager function under torch.compile, for these shapes."""
-    function = torch.compile(judge_with_torch, dynamic=False, fullgraph=True)
+    function = torch.compile(torch_versions.neighbor_scores, dynamic=False, fullgraph=True)
     return lambda: function(queries, index.embeddings, index.continuity, hits, index.row_scale)
-
-
-def judge_with_torch(
-    queries: Tensor, embeddings: Tensor, continuity: Tensor, hits: Tensor, row_scale: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`neighbor_scores` at W = 1 in PyTorch's own operations."""
-    n_chunks = embeddings.shape[0]
-    rows = hits[..., None] + torch.tensor(OFFSETS)  # [B, K, 3]
-    inside = rows.clamp(0, n_chunks - 1)
-    gathered = embeddings[inside].float()  # [B, K, 3, D]
-    unit = torch.nn.functional.normalize(queries.float(), dim=1)
-    cosines = torch.einsum("bd,bkod->bko", unit, gathered) * row_scale[inside]
-    links = torch.stack([continuity[0][inside[..., 0]], continuity[0][hits]], 2)
-    outside = ((rows < 0) | (rows >= n_chunks))[..., ::2]
-    links = links.masked_fill(outside, torch.nan)
-    scores = cosines[..., ::2] - LAM * (1 - links)
-    scores = scores.masked_fill(links.isnan(), -torch.inf)
-    relevance = cosines[..., 1]
-    return relevance, scores, scores > GAMMA * relevance[..., None]
 
 
 JUDGES = {
