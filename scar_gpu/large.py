@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from scar_gpu import api, checks
+from scar_gpu import api, checks, operation_checks
 from scar_gpu.index import ChunkIndex
 from scar_gpu.types import Hits, SearchExpansion
 
@@ -165,7 +165,7 @@ def _tiles(
 ) -> Iterator[_Tile]:
     """The tiles that some query may return a row of, in order, the next one read ahead."""
     checks.check_at_least("tile_bytes", tile_bytes, 1)
-    checks.search(queries, index.embeddings, k, index.row_scale, row_ranges)
+    operation_checks.search(queries, index.embeddings, k, index.row_scale, row_ranges)
     table = index.table(window)
     n_chunks = index.n_chunks
     if row_ranges is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scar_gpu import checks
+from scar_gpu import operation_checks
 
 LIBRARY = torch.library.Library("scar_gpu", "DEF")
 
@@ -29,7 +29,7 @@ def operation(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
     def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
-            getattr(checks, name)(*arguments)
+            getattr(operation_checks, name)(*arguments)
             return function(*arguments)
 
         return call

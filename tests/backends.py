@@ -67,14 +67,14 @@ def install_triton_launchers() -> torch.library.Library:
 
     The kernels run in the interpreter, made strict about addresses. Lasts as long as the result.
     """
-    from scar_gpu import checks
+    from scar_gpu import operation_checks
     from tests.kernels import memory_guard
 
     memory_guard.install()
 
     def checked(name: str) -> Callable:
         module = importlib.import_module(f"scar_gpu.kernels.{name}")
-        check, launch = getattr(checks, name), getattr(module, f"launch_{name}")
+        check, launch = getattr(operation_checks, name), getattr(module, f"launch_{name}")
 
         def call(*arguments: object) -> object:
             check(*arguments)

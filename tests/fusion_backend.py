@@ -8,14 +8,14 @@ import torch
 
 def install_triton_launcher() -> torch.library.Library:
     """Under the CPU key, as `backends.install_triton_launchers` does for the other operations."""
-    from scar_gpu import checks
+    from scar_gpu import operation_checks
     from tests.kernels import memory_guard
 
     memory_guard.install()
     launch = importlib.import_module("scar_gpu.kernels.rank_fusion").launch_rank_fusion
 
     def call(*arguments: object) -> list[torch.Tensor]:
-        checks.rank_fusion(*arguments)
+        operation_checks.rank_fusion(*arguments)
         return launch(*arguments)
 
     library = torch.library.Library("scar_gpu", "IMPL")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from scar_gpu import checks
+from scar_gpu import checks, operation_checks
 from scar_gpu.api.arguments import as_lists, as_numbers
 from scar_gpu.types import Fusion
 
@@ -105,7 +105,7 @@ def rank_fusion(
     try:
         return Fusion(*_rank_fusion(*arguments))
     except Exception as error:
-        raise checks.explain(error, checks.rank_fusion, *arguments) from None
+        raise checks.explain(error, operation_checks.rank_fusion, *arguments) from None
 
 
 def scores_to_ranks(scores: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from scar_gpu import checks
+from scar_gpu import checks, operation_checks
 from scar_gpu.types import CorpusMasks
 
 _corpus_masks = torch.ops.scar_gpu.corpus_masks.default
@@ -77,7 +77,7 @@ def corpus_masks(
     try:
         bits, relevance = _corpus_masks(*arguments)
     except Exception as error:
-        raise checks.explain(error, checks.corpus_masks, *arguments) from None
+        raise checks.explain(error, operation_checks.corpus_masks, *arguments) from None
     return CorpusMasks(bits, relevance if return_relevance else None)
 
 

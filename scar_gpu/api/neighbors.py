@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from scar_gpu import checks
+from scar_gpu import checks, operation_checks
 from scar_gpu.types import Expansion, NeighborScores
 
 _neighbor_scores = torch.ops.scar_gpu.neighbor_scores.default
@@ -84,7 +84,7 @@ def neighbor_scores(
     try:
         return NeighborScores(*_neighbor_scores(*arguments))
     except Exception as error:
-        raise checks.explain(error, checks.neighbor_scores, *arguments) from None
+        raise checks.explain(error, operation_checks.neighbor_scores, *arguments) from None
 
 
 def expand(hits: Tensor, neighbor_scores: NeighborScores, *, order: str = "rank") -> Expansion:
@@ -124,7 +124,7 @@ def expand(hits: Tensor, neighbor_scores: NeighborScores, *, order: str = "rank"
     try:
         return Expansion(*_expand(*arguments))
     except Exception as error:
-        raise checks.explain(error, checks.expand, *arguments) from None
+        raise checks.explain(error, operation_checks.expand, *arguments) from None
 
 
 def scar_expand(
@@ -193,4 +193,4 @@ def scar_expand(
     try:
         return Expansion(*_scar_expand(*arguments))
     except Exception as error:
-        raise checks.explain(error, checks.scar_expand, *arguments) from None
+        raise checks.explain(error, operation_checks.scar_expand, *arguments) from None

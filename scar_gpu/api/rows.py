@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from scar_gpu import checks
+from scar_gpu import checks, operation_checks
 
 _row_scale = torch.ops.scar_gpu.row_scale.default
 _continuity = torch.ops.scar_gpu.continuity.default
@@ -35,7 +35,7 @@ def row_scale(embeddings: Tensor) -> Tensor:
     try:
         return _row_scale(embeddings)
     except Exception as error:
-        raise checks.explain(error, checks.row_scale, embeddings) from None
+        raise checks.explain(error, operation_checks.row_scale, embeddings) from None
 
 
 def continuity(
@@ -76,4 +76,4 @@ def continuity(
     try:
         return _continuity(*arguments)
     except Exception as error:
-        raise checks.explain(error, checks.continuity, *arguments) from None
+        raise checks.explain(error, operation_checks.continuity, *arguments) from None

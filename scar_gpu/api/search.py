@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from scar_gpu import checks
+from scar_gpu import checks, operation_checks
 from scar_gpu.types import Expansion, Hits, NeighborScores, SearchExpansion
 
 _search = torch.ops.scar_gpu.search.default
@@ -51,7 +51,7 @@ def search(
     try:
         return Hits(*_search(*arguments))
     except Exception as error:
-        raise checks.explain(error, checks.search, *arguments) from None
+        raise checks.explain(error, operation_checks.search, *arguments) from None
 
 
 def search_expand(
@@ -123,7 +123,7 @@ def search_expand(
     try:
         results = _search_expand(*arguments)
     except Exception as error:
-        raise checks.explain(error, checks.search_expand, *arguments) from None
+        raise checks.explain(error, operation_checks.search_expand, *arguments) from None
     return SearchExpansion(
         Hits(*results[:2]), NeighborScores(*results[2:5]), Expansion(*results[5:])
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from scar_gpu import checks
+from scar_gpu import checks, operation_checks
 from scar_gpu.api.arguments import as_numbers
 from scar_gpu.types import ParameterSweep
 
@@ -82,4 +82,4 @@ def parameter_sweep(
     try:
         return ParameterSweep(*_parameter_sweep(*arguments))
     except Exception as error:
-        raise checks.explain(error, checks.parameter_sweep, *arguments) from None
+        raise checks.explain(error, operation_checks.parameter_sweep, *arguments) from None

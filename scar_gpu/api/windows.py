@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from scar_gpu import checks
+from scar_gpu import checks, operation_checks
 from scar_gpu.types import Expansion, Spans
 
 _window_expand = torch.ops.scar_gpu.window_expand.default
@@ -49,7 +49,7 @@ def window_expand(
     try:
         return Expansion(*_window_expand(*arguments))
     except Exception as error:
-        raise checks.explain(error, checks.window_expand, *arguments) from None
+        raise checks.explain(error, operation_checks.window_expand, *arguments) from None
 
 
 def spans(expansion: Expansion, doc_offsets: Tensor) -> Spans:
@@ -84,4 +84,4 @@ def spans(expansion: Expansion, doc_offsets: Tensor) -> Spans:
     try:
         return Spans(*_spans(expansion.ids, doc_offsets))
     except Exception as error:
-        raise checks.explain(error, checks.spans, expansion.ids, doc_offsets) from None
+        raise checks.explain(error, operation_checks.spans, expansion.ids, doc_offsets) from None
