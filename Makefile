@@ -57,7 +57,8 @@ sanitize: $(VENV)/text-io-cli-hybrid-faiss-dev
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 \
 	  ../../$(BIN)/python -m pytest -q -m "not slow" $(SANITIZED)
 SANITIZED := $(addprefix tests/test_,row_scale.py continuity.py neighbor_scores.py expand.py \
-  scar_expand.py window_expand.py spans.py search.py search_filter.py errors.py \
+  scar_expand.py window_expand.py spans.py search.py search_filter.py search_expand.py \
+  corpus_masks.py merge_hits.py large_index.py errors.py \
   rank_fusion.py rank_fusion_calls.py parameter_sweep.py)
 
 # Smaller sizes, in minutes; the targets are those of the full ones.

@@ -212,5 +212,5 @@ def _read(rows: Tensor) -> None:
     """Touch every page of the rows, so that they are in memory, and in this process's tables."""
     if rows.is_cpu and rows.numel():
         extent = ((rows.shape[0] - 1) * rows.stride(0) + rows.shape[1]) * rows.itemsize
-        pages = (ctypes.c_char * extent).from_address(rows.data_ptr())
-        np.frombuffer(pages, np.uint8)[::_PAGE].max()
+        memory = memoryview((ctypes.c_char * extent).from_address(rows.data_ptr()))
+        np.frombuffer(memory, np.uint8)[::_PAGE].max()

@@ -89,8 +89,12 @@ def test_concurrent_calls_share_nothing(device):
         hits = random_hits(500, 20, 7, seed=seed).to(device)
         expansion = scar_gpu.scar_expand(queries, rows, table, hits, row_scale=scale)
         found = scar_gpu.search(queries, rows, 9, row_scale=scale)
+        judged = scar_gpu.search_expand(queries, rows, table, 9, row_scale=scale)
+        masks = scar_gpu.corpus_masks(queries, rows, table, row_scale=scale)
         spans = scar_gpu.spans(scar_gpu.window_expand(hits, ends), ends)
-        return [tensor.cpu() for tensor in (*expansion, *found, *spans)]
+        return [
+            tensor.cpu() for tensor in (*expansion, *found, *spans, *judged.neighbors, masks.bits)
+        ]
 
     expected = [answer(seed) for seed in range(8)]
     with ThreadPoolExecutor(8) as pool:
@@ -151,7 +155,11 @@ CALLS = [
     ),
     (
         "(t['queries'] @ t['rows'].float().T).topk(10)",
-        ["scar_gpu.search(t['queries'], t['rows'], 10, row_scale=t['scale'])"],
+        [
+            "scar_gpu.search(t['queries'], t['rows'], 10, row_scale=t['scale'])",
+            "scar_gpu.search_expand(t['queries'], t['rows'], t['table'], 10, row_scale=t['scale'])",
+            "scar_gpu.corpus_masks(t['queries'], t['rows'], t['table'], row_scale=t['scale'])",
+        ],
         (100_000, 16, 1024, 1),
         256,
     ),

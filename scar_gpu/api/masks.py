@@ -103,7 +103,7 @@ def unpack_masks(bits: Tensor, n_chunks: int) -> Tensor:
     """
     checks.check_at_least("n_chunks", n_chunks, 0)
     rank = bits.dim() if isinstance(bits, Tensor) else 1
-    shape = (*("..." for _ in range(rank - 1)), (n_chunks + 31) // 32)
+    shape: tuple[int | str, ...] = (*["..."] * (rank - 1), (n_chunks + 31) // 32)
     checks.check_tensor("bits", bits, (torch.int32,), shape)
     lanes = torch.arange(32, dtype=torch.int32, device=bits.device)
     unpacked = (bits[..., None] >> lanes & 1).bool()

@@ -88,7 +88,7 @@ def merge_hits(
     if isinstance(shards[0], Hits):
         return merged
 
-    judged = [shard.neighbors for shard in shards]
+    judged = [shard.neighbors for shard in shards if isinstance(shard, SearchExpansion)]
     relevance = torch.cat([one.relevance for one in judged], dim=1).gather(1, place)
     n_neighbors = judged[0].scores.shape[2]
     of_place = place[:, :, None].expand(-1, -1, n_neighbors)
@@ -134,7 +134,7 @@ def _check_shard(name: str, shard: Any, first: Any) -> int:
     hits, like = (shard, first) if is_hits else (shard.hits, first.hits)
     batch, device = like.ids.shape[0], like.ids.device
     n_hits = hits.ids.shape[-1]
-    tensors = [
+    tensors: list[tuple[str, Any, torch.dtype, tuple[int | str, ...]]] = [
         ("ids", hits.ids, torch.int64, (batch, "K")),
         ("scores", hits.scores, torch.float32, (batch, n_hits)),
     ]

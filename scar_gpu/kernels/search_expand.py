@@ -25,7 +25,8 @@ def launch_search_expand(
     a relevance is -0.0 the search has made it 0.0, and the bits are to be those of three calls.
     """
     hits, scores = launch_search(queries, embeddings, k, row_scale, row_ranges)
-    judged = launch_neighbor_scores(
+    relevance, judged, mask = launch_neighbor_scores(
         queries, embeddings, continuity, hits, lam, gamma, contiguous, row_scale, None
     )
-    return (hits, scores, *judged, *launch_expand(hits, *judged, document_order))
+    expansion = launch_expand(hits, relevance, judged, mask, document_order)
+    return (hits, scores, relevance, judged, mask, *expansion)
