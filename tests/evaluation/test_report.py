@@ -17,7 +17,7 @@ from scar_gpu.evaluation.probes import make_probes
 from scar_gpu.evaluation.sweep import Grid
 from scar_gpu.evaluation.trial import Settings, prepare
 from scar_gpu.text import Document
-from tests.evaluation.test_probes import prose
+from tests.evaluation.machines import prose
 from tests.text.word_embedder import WordEmbedder
 
 SETTINGS = Settings(chunk_size=300, overlap=30)
