@@ -117,7 +117,7 @@ def pareto_plot(
         chunks: [L, G] mean chunks.
         recall: [L, G] mean chunk recall.
         coverage: [L, G] mean evidence coverage.
-        top_k: plain retrieval of 1, 2, 3 ... chunks.
+        top_k: plain retrieval of 1, 2, 3 ... chunks, at least of 1.
         points: other methods to mark and name.
 
     Raises:
@@ -127,6 +127,7 @@ def pareto_plot(
     figure.suptitle(title)
     left = min([float(chunks.min()), *(one.chunks for one in points)]) - 1
     shown = [one for one in top_k if one.chunks >= left]
+    name_of_curve = f"{top_k[0].name.rpartition('-')[0]}-k"  # of "top-1" or "hybrid, top-1"
     for panel, name, values in zip(panels, ("recall", "coverage"), (recall, coverage), strict=True):
         panel.scatter(
             chunks.flatten(), values.flatten(), s=3, color="0.8", label="SCAR, every lam / gamma"
@@ -138,7 +139,7 @@ def pareto_plot(
             [getattr(one, name) for one in shown],
             ".-",
             color="C7",
-            label="top-k",
+            label=name_of_curve,
         )
         for number, one in enumerate(points):
             panel.plot(

@@ -11,8 +11,7 @@ import pytest
 
 from scar_gpu.evaluation.tables import from_json
 from tests.cli.conftest import MODEL, Refused, Run
-from tests.evaluation.machines import machines
-from tests.evaluation.test_probes import prose
+from tests.evaluation.machines import machines, prose
 
 SMALL = ("--chunk-size", 50, "--overlap", 0, "--resamples", 30, "-k", 2)
 GRID = ("--lam", "0,0.2", "--gamma", "0.95,0.5,0.8,0.5", "--budget", 0.8)

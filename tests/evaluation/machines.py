@@ -1,10 +1,14 @@
-"""A corpus of short sentences in several documents, with atomic and fragmented questions."""
+"""Made-up corpora: short sentences about machines with questions, and prose without."""
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from tests.evaluation.conftest import unit
+
+COLOURS, ENDS = ("blue", "cold", "warm"), ("ling", "mark")
+WORDS = [colour + letter + end for colour in COLOURS for letter in "abcdefgh" for end in ENDS]
 
 
 def machines(n_documents: int = 6, n_questions: int = 5) -> tuple[dict[str, str], list[Any]]:
@@ -22,3 +26,10 @@ def machines(n_documents: int = 6, n_questions: int = 5) -> tuple[dict[str, str]
                 "evidence": [unit(start, start + length)],
             })  # fmt: skip
     return docs, lines
+
+
+def prose(seed: int, n_sentences: int) -> str:
+    """Sentences of seven words each."""
+    generator = random.Random(seed)
+    sentences = [" ".join(generator.sample(WORDS, 7)) for _ in range(n_sentences)]
+    return " ".join(f"{sentence.capitalize()}." for sentence in sentences)

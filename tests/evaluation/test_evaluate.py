@@ -147,3 +147,11 @@ def test_markdown(trial):
     widths = {line.count(" | ") for line in text.splitlines() if line.startswith("|")}
     assert widths == {6, 7}
     assert "no spread" in to_markdown(without_spread(trial))
+
+
+def test_the_package_has_what_it_names():
+    import scar_gpu.evaluation
+
+    names = scar_gpu.evaluation.__all__
+    assert sorted(names) == names
+    assert all(hasattr(scar_gpu.evaluation, name) for name in names)

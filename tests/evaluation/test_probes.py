@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from scar_gpu.evaluation.gold import gold_of
 from scar_gpu.evaluation.probes import make_probes
 from scar_gpu.text import Document, chunk_documents
-
-WORDS = [
-    f"{a}{b}{c}" for a in ("blue", "cold", "warm") for b in "abcdefgh" for c in ("ling", "mark")
-]
-
-
-def prose(seed: int, n_sentences: int) -> str:
-    generator = random.Random(seed)
-    sentences = [
-        " ".join(generator.sample(WORDS, 7)).capitalize() + "." for _ in range(n_sentences)
-    ]
-    return " ".join(sentences)
-
+from tests.evaluation.machines import prose
 
 DOCUMENTS = [Document(f"{i}.txt", prose(i, 40)) for i in range(4)]
 SIZES = {"chunk_size": 300, "overlap": 30}

@@ -7,17 +7,18 @@ import re
 
 import pytest
 
-from scar_gpu.evaluation import report
+from scar_gpu.evaluation import claims, report
 from scar_gpu.evaluation.bootstrap import Difference
 from scar_gpu.evaluation.claims import CLAIMS, Finding, cases_of, verdict
 from scar_gpu.evaluation.evaluate import evaluate
 from scar_gpu.evaluation.measure import measure
 from scar_gpu.evaluation.methods import Scar, Window
 from scar_gpu.evaluation.probes import make_probes
+from scar_gpu.evaluation.report_text import to_markdown
 from scar_gpu.evaluation.sweep import Grid
 from scar_gpu.evaluation.trial import Settings, prepare
 from scar_gpu.text import Document
-from tests.evaluation.test_probes import prose
+from tests.evaluation.machines import prose
 from tests.text.word_embedder import WordEmbedder
 
 SETTINGS = Settings(chunk_size=300, overlap=30)
@@ -47,9 +48,9 @@ def record(datasets):
 
 
 def test_the_record_survives_json_and_decides_the_text(record):
-    text = report.to_markdown(record, "the command")
+    text = to_markdown(record, "the command")
     again = json.loads(json.dumps(record, allow_nan=False))
-    assert report.to_markdown(again, "the command") == text
+    assert to_markdown(again, "the command") == text
     assert "\n    the command\n" in text
     for part in (
         "| one | 6 | ", "### one, fragmented (10 questions), words",
@@ -83,17 +84,23 @@ def test_claims_are_held_to_their_rules(record):
     loss = CLAIMS[1].test(on, off)
     assert loss.holds == (on.difference("SCAR(±1) 0.1/0.8", "Window(±1)", "recall").mean >= -0.05)
     assert len(set(texts)) == len(texts)
+    assert CLAIMS[0].finding(on, off) == ("10 questions", None)  # too few to decide
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claims, "FEWEST", 10)
+        assert CLAIMS[0].finding(on, off) == fewer
 
 
 def test_verdicts():
-    yes, no = Finding("", True), Finding("", False)
+    yes, no, few = Finding("", True), Finding("", False), Finding("", None)
     assert verdict([yes, yes]) == "holds"
     assert verdict([no, no]) == "does not hold"
-    assert verdict([yes, no, yes]) == "holds in 2 of 3 cases"
+    assert verdict([yes, no, few, yes]) == "holds in 2 of 3 cases"
+    assert verdict([yes, few]) == "holds"
+    assert verdict([few, few]) == "not measured"
 
 
 def test_intervals():
-    assert report.interval(Difference(0.1234, -0.1, 0.3, 1.0)) == "+0.123 [-0.100, +0.300]"
+    assert claims.interval(Difference(0.1234, -0.1, 0.3, 1.0)) == "+0.123 [-0.100, +0.300]"
 
 
 def test_measure_needs_two_datasets_and_a_model(datasets):
@@ -129,6 +136,6 @@ def test_the_command(record, monkeypatch, tmp_path, write_folder):
         f"python -m scar_gpu.evaluation.report one two --sample two=1 --model {model} -o out.md"
     )
     assert f"\n    {command}\n" in text
-    assert report.to_markdown(json.loads((tmp_path / "out.json").read_text()), command) == text
+    assert to_markdown(json.loads((tmp_path / "out.json").read_text()), command) == text
     assert str(tmp_path) not in text
-    assert re.search(r"holds|does not hold", text)
+    assert re.search(r"not measured", text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 import torch
 
-from scar_gpu.evaluation import sweep as module
 from scar_gpu.evaluation.choice import (
     Surface,
     average,
@@ -72,6 +73,7 @@ def test_every_point_is_the_ordinary_method(trial, options, hybrid):
 def test_blocks_of_questions_change_nothing(trial, monkeypatch):
     grid = Grid(lam=(0.0, 0.3), gamma=(0.6, 0.9), k=2)
     whole = joined(list(sweep(trial, grid, trial.gold.kinds).values()))
+    module = importlib.import_module("scar_gpu.evaluation.sweep")
     monkeypatch.setattr(module, "_BLOCK_BYTES", 4 * 3 * 4 * 7)
     blocks = joined(list(sweep(trial, grid, trial.gold.kinds).values()))
     torch.testing.assert_close(list(blocks[1:]), list(whole[1:]))
