@@ -7,7 +7,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 EXTENSION := scar_gpu/_C.abi3.so
 
+<<<<<<< HEAD
 .PHONY: demo test test-cpu test-triton lint types sanitize bench bench-quick peers clean
+=======
+TRITON_VERSIONS := 3.6.0 3.8.0
+
+.PHONY: demo test test-cpu test-triton test-triton-versions $(TRITON_VERSIONS:%=test-triton-%) lint types sanitize bench clean
+>>>>>>> suite
 
 # torch comes first, so that the package builds against it and nothing fetches another build.
 $(VENV)/torch: constraints.txt
@@ -38,6 +44,19 @@ test-triton: $(VENV)/text-io-cli-hybrid-faiss-dev $(EXTENSION)
 	$(BIN)/python -m pytest -q --backend triton --ignore tests/text --ignore tests/cli \
 	  --ignore tests/storage --ignore tests/kernels --ignore tests/evaluation \
 	  --ignore tests/test_readme.py
+
+# What other compilers make of the kernels, each in an environment of its own.
+test-triton-versions: $(TRITON_VERSIONS:%=test-triton-%)
+
+$(TRITON_VERSIONS:%=test-triton-%): test-triton-%: build/triton-%/installed $(EXTENSION)
+	build/triton-$*/bin/python -m pytest -q tests/test_compile_only.py tests/kernels
+
+build/triton-%/installed: constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	sed 's/^triton==.*/triton==$*/' constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint $(@D)/constraints.txt torch numpy setuptools triton pytest hypothesis
+	touch $@
 
 lint: $(VENV)/text-io-cli-hybrid-faiss-dev
 	$(BIN)/ruff check .

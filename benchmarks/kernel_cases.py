@@ -11,7 +11,9 @@ from scar_gpu.kernels.continuity import launch_continuity
 from scar_gpu.kernels.corpus_masks import launch_corpus_masks
 from scar_gpu.kernels.expand import launch_expand
 from scar_gpu.kernels.neighbor_scores import launch_neighbor_scores
+from scar_gpu.kernels.rank_fusion import launch_rank_fusion
 from scar_gpu.kernels.row_scale import launch_row_scale
+from scar_gpu.kernels.scar_expand import launch_scar_expand
 from scar_gpu.kernels.search import launch_search
 from scar_gpu.kernels.spans import launch_spans
 from scar_gpu.kernels.window_expand import launch_window_expand
@@ -124,6 +126,29 @@ def expand(k: int, window: int, order: str = "rank", n_queries: int = N_QUERIES)
     )
 
 
+def scar_expand(dim: int, dtype: torch.dtype, k: int, order: str = "rank") -> Case:
+    row, query = dim * dtype.itemsize, dim * 4
+    scores = traffic.neighbor_scores(N_QUERIES, k, 1, row, query)
+    union = traffic.expand(N_QUERIES, k, 1)
+    return Case(
+        "scar_expand",
+        f"D={dim} {name(dtype)} K={k} {order}",
+        lambda: launch_scar_expand(
+            torch.empty(N_QUERIES, dim),
+            torch.empty(N_CHUNKS, dim, dtype=dtype),
+            torch.empty(1, N_CHUNKS),
+            torch.empty(N_QUERIES, k, dtype=torch.int64),
+            0.1,
+            0.8,
+            False,
+            torch.empty(N_CHUNKS),
+            None,
+            order == "document",
+        ),
+        traffic.Traffic(scores.useful + union.useful, scores.moved + union.moved),
+    )
+
+
 def window_expand(k: int, before: int, after: int, order: str = "rank") -> Case:
     return Case(
         "window_expand",
@@ -176,11 +201,41 @@ def search(
             torch.empty(n_chunks) if is_scaled else None,
             torch.empty(n_queries, 2, dtype=torch.int64) if is_ranged else None,
         ),
-        # The rows once, a maximum per group of 32 written and read, and the groups rescored.
-        Traffic(
-            useful := n_chunks * (dim * dtype.itemsize + 4) + n_queries * (dim * 4 + 12 * k),
-            useful + n_queries * (n_chunks / 4 + (k + 16) * 32 * (dim * dtype.itemsize + 20)),
+        traffic.search(n_queries, n_chunks, k, dim * dtype.itemsize, dim * query_dtype.itemsize),
+    )
+
+
+def rank_fusion(
+    n_lists: int,
+    k: int,
+    *,
+    ids_dtype: torch.dtype = torch.int64,
+    top_n: int | None = None,
+    sums: bool = False,
+    details: bool = False,
+    has_ranks: bool = False,
+) -> Case:
+    changes = [
+        f"{name(ids_dtype)} ids" * (ids_dtype != torch.int64),
+        f"top {top_n}" * (top_n is not None),
+        "sums" * sums,
+        "details" * details,
+        "ranks given" * has_ranks,
+    ]
+    return Case(
+        "rank_fusion",
+        " ".join([f"L={n_lists} K={k}", *filter(None, changes)]),
+        lambda: launch_rank_fusion(
+            [torch.empty(N_QUERIES, k, dtype=ids_dtype)] * n_lists,
+            [torch.empty(N_QUERIES, k, dtype=torch.int32)] * n_lists if has_ranks else None,
+            60.0,
+            None,
+            None,
+            top_n,
+            sums,
+            details,
         ),
+        traffic.rank_fusion(N_QUERIES, n_lists * k),
     )
 
 
@@ -215,6 +270,8 @@ def corpus_masks(
 
 # Blocks of 32, 64, ... 1,024 entries, and more than one block.
 HITS = (10, 20, 40, 80, 170, 341, 1000)
+# The same for two lists: blocks of 32 to 512 entries, and four blocks of 512.
+RANKS = (10, 32, 64, 100, 200, 1024)
 
 REPORTED = [
     *(row_scale(dim, dtype) for dim, dtype in TABLE_ROWS),
@@ -228,7 +285,13 @@ REPORTED = [
     *(search(dim, dtype, 10, 1000) for dim, dtype in ((384, F32), (384, F16), (768, BF16))),
     search(384, F16, 100, 16),
     search(384, F16, 1000, 16),
+<<<<<<< HEAD
     *(corpus_masks(dim, dtype) for dim, dtype in ((384, F32), (384, F16), (768, BF16))),
+=======
+    *(rank_fusion(2, k) for k in RANKS),
+    *(rank_fusion(2, k, details=True) for k in RANKS),
+    rank_fusion(16, 128),
+>>>>>>> suite
 ]
 
 # Variants that a caller can ask for, and sizes of 1, which the compiler turns into constants.
@@ -253,6 +316,7 @@ VARIANTS = [
     expand(1, 0, n_queries=1),
     expand(1, 1, "document", n_queries=1),
     expand(60, 8),
+    scar_expand(384, F16, 10, "document"),
     window_expand(1, 0, 0),
     window_expand(50, 3, 2, "document"),
     spans(1, n_queries=1),
@@ -262,4 +326,9 @@ VARIANTS = [
     search(1, F32, 1, 1, n_chunks=1),
     search(8, F16, 1, 1, query_dtype=F16, is_ranged=True),
     search(1000, BF16, 204, 100, query_dtype=BF16, is_scaled=False, is_ranged=True),
+    rank_fusion(1, 1, top_n=1),
+    rank_fusion(3, 5, ids_dtype=torch.int32, has_ranks=True),
+    rank_fusion(2, 100, sums=True),
+    rank_fusion(16, 128, sums=True, details=True, has_ranks=True),
+    rank_fusion(17, 100, top_n=10),  # lists are copied together first
 ]

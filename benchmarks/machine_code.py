@@ -136,6 +136,21 @@ def _amd_loads(text: str) -> list[Load]:
     return loads
 
 
+def inexact_arithmetic(compiled: CompiledKernel) -> list[str]:
+    """Instructions that flush subnormal numbers to 0 or approximate a result, by name."""
+    if "ptx" in compiled.asm:
+        words = re.findall(r"^\s*(?:@!?%\w+\s+)?([a-z][\w.:]*)", compiled.asm["ptx"], re.MULTILINE)
+        parts = {"ftz", "approx", "full"}
+        return sorted({word for word in words if parts & set(word.split("."))})
+    # 3: subnormal numbers are read and written.
+    modes = re.findall(r"\.amdhsa_float_denorm_mode_\w+ \d+", compiled.asm["amdgcn"])
+    assert modes, "no mode of floating-point arithmetic was found"
+    flushing = [mode for mode in modes if not mode.endswith(" 3")]
+    approximate = re.findall(r"\bv_(?:rcp|sqrt|rsq|exp|log)_f32\b", compiled.asm["amdgcn"])
+    has_division = "v_div_fmas_f32" in compiled.asm["amdgcn"]  # refines an approximation
+    return flushing + ([] if has_division else sorted(set(approximate)))
+
+
 def _run(tool: str, *args: str) -> str:
     result = subprocess.run([TOOLS / tool, *args], capture_output=True, text=True, check=True)
     return result.stdout

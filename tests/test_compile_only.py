@@ -12,9 +12,10 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from benchmarks import ahead_of_time, kernel_cases, kernel_report, traffic
+from benchmarks import ahead_of_time, kernel_cases, kernel_report, machine_code, traffic
+from benchmarks.gpu.questions import OPERATIONS as OPERATIONS_ON_GPU
 from benchmarks.kernel_report import Row
-from tests.backends import OPERATIONS, WITHOUT_TRITON, only_on
+from tests.backends import OPERATIONS, only_on
 from tests.kernels.addresses import narrow_products
 
 TARGETS = tuple(ahead_of_time.TARGETS)
@@ -26,14 +27,17 @@ class Compiled(NamedTuple):
 
     rows: list[Row]
     products: list[str]  # 32-bit products in addresses
+    inexact: list[str]  # instructions that take subnormal numbers for 0 or round in their own way
 
 
 def compile_all(target: str) -> Compiled:
-    rows, products = [], set()
+    rows, products, inexact = [], set(), set()
     for case, launch in kernel_report.compile_cases(target, CASES):
         rows.append(kernel_report.examine(launch, target, case))
         products.update(narrow_products(launch.compiled.asm["ttir"]))
-    return Compiled(rows, sorted(products))
+        found = machine_code.inexact_arithmetic(launch.compiled)
+        inexact.update(f"{launch.kernel}: {name}" for name in found)
+    return Compiled(rows, sorted(products), sorted(inexact))
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +59,49 @@ def test_every_kernel_is_within_its_limits(compiled, target):
 
 @only_here
 @pytest.mark.parametrize("target", TARGETS)
+def test_subnormal_numbers_and_roundings_are_those_of_ieee_754(compiled, target):
+    assert compiled[target].inexact == []
+
+
+@only_here
+@pytest.mark.parametrize("target", TARGETS)
 def test_addresses_are_products_of_64_bits(compiled, target):
     assert compiled[target].products == []
 
 
+def registered_operations() -> set[str]:
+    """What the dispatcher knows of the package."""
+    import scar_gpu  # noqa: F401
+
+    names = torch._C._dispatch_get_all_op_names()
+    return {name.removeprefix("scar_gpu::") for name in names if name.startswith("scar_gpu::")}
+
+
 @only_here
+<<<<<<< HEAD
 def test_every_operation_is_compiled(compiled):
     built_on_others = {"scar_expand", "search", "search_expand"}  # launches of other kernels
     expected = set(OPERATIONS) - set(WITHOUT_TRITON) - built_on_others
+=======
+def test_every_operation_has_a_launcher_for_cuda():
+    from scar_gpu import library
+
+    operations = registered_operations()
+    assert set(OPERATIONS) < operations
+    for name in operations:
+        assert torch._C._dispatch_has_kernel_for_dispatch_key(f"scar_gpu::{name}", "CUDA")
+        assert callable(library.launcher(name))
+
+
+@only_here
+def test_every_operation_is_compiled_and_measured(compiled):
+    operations = registered_operations()
+    assert {case.operation for case in CASES} == operations
+    assert set(OPERATIONS_ON_GPU) == operations
+    built_on_others = {"scar_expand", "search"}  # launches of other kernels
+>>>>>>> suite
     for target in TARGETS:
-        assert expected <= {row.kernel for row in compiled[target].rows}
+        assert operations - built_on_others <= {row.kernel for row in compiled[target].rows}
 
 
 @only_here

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+<<<<<<< HEAD
 from tests.backends import move, only_on
+=======
+>>>>>>> suite
 from tests.closeness import assert_equal, assert_same_bits
 from tests.corpora import (
     ROW_DTYPES,
@@ -263,7 +266,6 @@ def test_a_window_outside_the_index_is_refused(index_class, method, window, rule
         getattr(index, method)(level_rows([0]), torch.tensor([[1]]), window=window)
 
 
-@only_on("cpu")
 @pytest.mark.parametrize("length", [4e-39, 1e-37, 1e-30, 1.0, 1e30, 8e37])
 def test_rows_and_queries_of_any_length(length):
     """cos((1, 0), (9, 1)) = 9 / sqrt(82), however long the vectors."""

@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from scar_gpu.kernels.documents import document_bounds, search_steps
-from scar_gpu.kernels.dot import dot_config, dots, power_of_two_below, stride_unit
+from scar_gpu.kernels.dot import dot_config, dots, split_scale, stride_unit
 from scar_gpu.kernels.launch import warp_size
 
 
@@ -42,16 +42,22 @@ def _continuity_kernel(
         row = first_row + i
         other = row + distance
         is_pair = other < n_chunks
-        scale = 1.0
+        power = (1.0, 1.0)
         rest = 1.0
+        powers = ()
         if row_scale_ptr is not None:
-            row_scale = tl.load(row_scale_ptr + row, mask=is_pair, other=0)
-            scale = power_of_two_below(row_scale)
+            own_scale = tl.load(row_scale_ptr + row, mask=is_pair, other=0)
+            own_power, rest = split_scale(own_scale)
             other_scale = tl.load(row_scale_ptr + other, mask=is_pair, other=0)
-            rest = other_scale * tl.div_rn(row_scale, scale)
+            other_power, other_rest = split_scale(other_scale)
+            power = (own_power, 1.0)
+            powers = (other_power,)
+            rest *= other_rest
         row_ptr = embeddings_ptr + row * row_stride * ROW_UNIT
         other_ptr = embeddings_ptr + other * row_stride * ROW_UNIT
-        totals = dots(row_ptr, 1, scale, is_pair, (other_ptr,), (is_pair,), DIM, LANES, UNROLL)
+        totals = dots(
+            row_ptr, 1, power, is_pair, (other_ptr,), (is_pair,), powers, DIM, LANES, UNROLL
+        )
         cosines = tl.where(members == row, totals[1] * rest, cosines)
     cosines = tl.where(cosines > 1, 1.0, tl.where(cosines < -1, -1.0, cosines))
     cosines = tl.where(members + distance < document_end, cosines, float("nan"))

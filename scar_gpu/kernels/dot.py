@@ -32,6 +32,12 @@ def stride_unit(matrix: Tensor) -> int:
     return entries if matrix.stride(0) % entries == 0 else 1
 
 
+@triton.constexpr_function
+def _half_log(dim):
+    """The smallest i with 4**i >= dim."""
+    return (max(dim, 1) - 1).bit_length() + 1 >> 1
+
+
 @triton.jit
 def add_pairs(lanes, SIZE: tl.constexpr):
     """The sum of `lanes` [SIZE] over a binary tree of neighbouring pairs."""
@@ -51,28 +57,47 @@ def load_query(query_ptr, columns, stride, is_used, DIM: tl.constexpr):
 
 @triton.jit
 def query_scale(query_ptr, stride, is_used, DIM: tl.constexpr, LANES: tl.constexpr):
-    """A power of two that brings the query's largest entry near 2^-8: scales without rounding.
+    """Two powers of two that bring the query's length between 1 / (2 * sqrt(DIM)) and 2, exactly.
 
-    Squares then neither overflow nor vanish, and products with rows near the largest float32
-    stay finite.
+    Its squares then neither overflow nor vanish, nor do its products with any row whose inverse
+    length is a normal float32. Two factors, one after the other, because the smallest queries need
+    more than the largest power, and the largest ones less than the smallest.
     """
     largest = tl.zeros([LANES], tl.float32)
     for first in tl.range(0, DIM, LANES):
         columns = first + tl.arange(0, LANES)
         query = load_query(query_ptr, columns, stride, is_used, DIM)
         largest = tl.maximum(largest, tl.abs(query))
-    exponent = (tl.max(largest, axis=0).to(tl.int32, bitcast=True) >> 23) & 255
-    return (tl.maximum(246 - exponent, 1) << 23).to(tl.float32, bitcast=True)
+    largest = tl.max(largest, axis=0)
+    first = tl.where(largest < 2.0**-64, 2.0**64, tl.where(largest > 2.0**64, 2.0**-64, 1.0))
+    exponent = ((largest * first).to(tl.int32, bitcast=True) >> 23) & 255
+    # The largest entry goes below 2 / sqrt(DIM).
+    half_log: tl.constexpr = _half_log(DIM)
+    second = (tl.maximum(254 - half_log - exponent, 1) << 23).to(tl.float32, bitcast=True)
+    return first, second
+
+
+@triton.jit
+def split_scale(row_scale):
+    """(power of two, rest) whose product is row_scale; a row times the power has a length near 1.
+
+    Nothing is rounded. Where row_scale itself is at an end of float32 the rest makes up for it.
+    """
+    exponent = row_scale.to(tl.int32, bitcast=True) & 0x7F800000
+    exponent = tl.minimum(tl.maximum(exponent, 0x00800000), 0x7E800000)  # 2^-126 to 2^126
+    inverse = (0x7F000000 - exponent).to(tl.float32, bitcast=True)
+    return exponent.to(tl.float32, bitcast=True), row_scale * inverse
 
 
 @triton.jit
 def dots(
-    query_ptr, stride, scale, is_used, row_ptrs, is_row,
+    query_ptr, stride, scale, is_used, row_ptrs, is_row, row_powers,
     DIM: tl.constexpr, LANES: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """(<q, q>, <q, row> for each of `row_ptrs`) where q is the query times `scale`.
+    """(<q, q>, <q, row> for each of `row_ptrs`) where q is the query times both of `scale`.
 
-    Rows whose `is_row` is False are not read and give 0.
+    Rows are multiplied by `row_powers` if there are any. Rows whose `is_row` is False are not read
+    and give 0.
     """
     sums = (tl.zeros([LANES], tl.float32),)
     for _ in tl.static_range(len(row_ptrs)):
@@ -80,11 +105,15 @@ def dots(
     for first in tl.range(0, DIM, LANES * UNROLL):
         for step in tl.static_range(UNROLL):
             columns = first + step * LANES + tl.arange(0, LANES)
-            query = load_query(query_ptr, columns, stride, is_used, DIM) * scale
+            query = load_query(query_ptr, columns, stride, is_used, DIM)
+            query = query * scale[0] * scale[1]
             grown = (tl.fma(query, query, sums[0]),)
             for i in tl.static_range(len(row_ptrs)):
                 row = tl.load(row_ptrs[i] + columns, mask=is_row[i] & (columns < DIM), other=0)
-                grown += (tl.fma(query, row.to(tl.float32), sums[i + 1]),)
+                row = row.to(tl.float32)
+                if len(row_powers) > 0:
+                    row *= row_powers[i]
+                grown += (tl.fma(query, row, sums[i + 1]),)
             sums = grown
     totals = (add_pairs(sums[0], LANES),)
     for i in tl.static_range(len(row_ptrs)):
@@ -104,7 +133,7 @@ def cosines(
     row_ptrs = ()
     for i in tl.static_range(len(rows)):
         row_ptrs += (embeddings_ptr + tl.cast(rows[i], tl.int64) * row_stride * ROW_UNIT,)
-    totals = dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, DIM, LANES, UNROLL)
+    totals = dots(query_ptr, stride, scale, is_used, row_ptrs, is_row, (), DIM, LANES, UNROLL)
     norm = tl.sqrt_rn(totals[0])
     inverse = tl.where(norm == 0, 0.0, tl.div_rn(1.0, norm))
     results = ()
@@ -114,10 +143,3 @@ def cosines(
             dot = dot * tl.load(row_scale_ptr + rows[i], mask=is_row[i], other=0)
         results += (dot * inverse,)
     return results
-
-
-@triton.jit
-def power_of_two_below(x):
-    """The largest power of two not above a positive x; the smallest normal one for less."""
-    bits = tl.maximum(x.to(tl.int32, bitcast=True) & 0x7F800000, 0x00800000)
-    return bits.to(tl.float32, bitcast=True)

@@ -73,13 +73,14 @@ def _prepare_kernel(
     query_ptr = queries_ptr + query_id * query_stride * QUERY_UNIT
     dtype = prepared_ptr.dtype.element_ty
     scale = query_scale(query_ptr, column_stride, True, DIM, LANES)
-    # float16 has no room below 2^-8: the largest entry comes near 2^8.
-    boost: tl.constexpr = 2.0**16 if dtype == tl.float16 else 1.0
+    # float16 has no room below 2^-14: the length comes near 2^12.
+    boost: tl.constexpr = 2.0**12 if dtype == tl.float16 else 1.0
     squares = tl.zeros([LANES], tl.float32)
     lost = tl.zeros([LANES], tl.float32)
     for first in tl.range(0, SIZE, LANES):
         columns = first + tl.arange(0, LANES)
-        rest = load_query(query_ptr, columns, column_stride, True, DIM) * scale * boost
+        rest = load_query(query_ptr, columns, column_stride, True, DIM)
+        rest = rest * scale[0] * scale[1] * boost
         squares += rest * rest
         for part in tl.static_range(PARTS):
             rounded = rest.to(dtype)

@@ -5,6 +5,7 @@ import triton.language as tl
 from torch import Tensor
 
 from scar_gpu.kernels.dot import cosines, query_scale, stride_unit
+from scar_gpu.kernels.launch import warp_size
 from scar_gpu.kernels.search_filter import row_range
 from scar_gpu.kernels.search_select import HIGHEST, LOWEST, pack, position_of, score_of
 
@@ -238,6 +239,8 @@ def launch_scan(
     n_chunks = embeddings.shape[0]
     lists = results[0].new_empty((n_queries, n_slices, k + group))
     query_unit, row_unit = stride_unit(queries), stride_unit(embeddings)
+    if warp_size() == 32:
+        config = config | {"maxnreg": 80}  # some need a few less than the compiler would take
     _scan_kernel[(n_queries * n_slices,)](
         *inputs, *found, lists, n_chunks, triton.cdiv(n_chunks, group), n_slices, k,
         queries.stride(0) // query_unit, queries.stride(1), embeddings.stride(0) // row_unit,

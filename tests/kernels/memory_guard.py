@@ -1,19 +1,26 @@
 """The Triton interpreter made strict: a load or store outside the kernel's own tensors raises.
 
 By itself the interpreter reads and writes any address, so an out-of-bounds store corrupts the heap
-and an out-of-bounds load returns whatever lies there.
+and an out-of-bounds load returns whatever lies there. A 32-bit product that wraps around raises as
+well. The interpreter forgets that an argument is annotated as 64-bit, so it multiplies with 32 bits
+wherever a kernel leaves that to the annotation alone.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 import torch
+import triton.language as tl
 import triton.runtime.interpreter as interpreter
 from triton.runtime.interpreter import GridExecutor, InterpretedFunction, InterpreterBuilder
 
 
 class OutOfBoundsError(Exception):
     """A kernel touched memory that belongs to none of its arguments."""
+
+
+class WrappedProductError(Exception):
+    """A product left its 32 bits."""
 
 
 # Of the launch in progress: [first address, end) of every tensor; modules made ready for NumPy.
@@ -55,8 +62,12 @@ def _check(action: str, pointers: interpreter.TensorHandle, mask: np.ndarray | N
         )
 
 
+def _is_int32(handle: interpreter.TensorHandle) -> bool:
+    return handle.get_element_ty().is_int() and handle.data.dtype.itemsize == 4
+
+
 def install() -> None:
-    """Check every access from now on. Idempotent."""
+    """Check every access and product from now on. Idempotent."""
     if getattr(GridExecutor, "is_guarded", False):
         return
     GridExecutor.is_guarded = True
@@ -65,6 +76,7 @@ def install() -> None:
         InterpreterBuilder.create_masked_load,
         InterpreterBuilder.create_masked_store,
     )
+    multiply, cast = InterpreterBuilder.create_mul, InterpreterBuilder.cast_impl
     call = GridExecutor.__call__
 
     def guarded_load(self, ptrs, mask, *rest):
@@ -74,6 +86,22 @@ def install() -> None:
     def guarded_store(self, ptrs, value, mask, *rest):
         _check("store", ptrs, mask.data)
         return masked_store(self, ptrs, value, mask, *rest)
+
+    def guarded_multiply(self, one, other):
+        product = multiply(self, one, other)
+        if _is_int32(one):
+            exact = one.data.astype(np.int64) * other.data.astype(np.int64)
+            if (exact != product.data).any():
+                raise WrappedProductError(f"{one.data.flat[0]} * {other.data.flat[0]} in 32 bits")
+        return product
+
+    def exact_cast(self, source, target_type):
+        # The interpreter gets subnormal bfloat16 wrong.
+        kinds = source.dtype.scalar, target_type.scalar
+        if kinds != (tl.bfloat16, tl.float32):
+            return cast(self, source, target_type)
+        bits = source.data.view(np.uint16).astype(np.uint32) << 16
+        return interpreter.TensorHandle(bits.view(np.float32), tl.float32)
 
     def guarded_call(self, *args, **kwargs):
         _allowed[:] = [_extent(tensor) for tensor in _tensors([*args, *kwargs.values()])]
@@ -90,6 +118,8 @@ def install() -> None:
             interpreter._patch_lang(self.fn)
         return self.rewrite()(*args, **kwargs)
 
+    InterpreterBuilder.create_mul = guarded_multiply
+    InterpreterBuilder.cast_impl = exact_cast
     InterpreterBuilder.create_masked_load = guarded_load
     InterpreterBuilder.create_masked_store = guarded_store
     GridExecutor.__call__ = guarded_call

@@ -1,11 +1,13 @@
 """Queries and rows near the ends of their number formats."""
 
+import itertools
+
 import pytest
 import torch
 
 from tests.backends import only_on
 from tests.closeness import assert_close, tolerance
-from tests.corpora import random_corpus, random_question
+from tests.corpora import ROW_DTYPES, random_corpus, random_question
 
 pytestmark = pytest.mark.usefixtures("run")  # defines the operations
 DIM = 96
@@ -81,3 +83,51 @@ def test_scale_of_rows_at_the_ends_of_float32(run):
     # 1 / 5e38 is subnormal: its steps are 2^-149
     assert_close(scale[:2], exact[:2], 2.0**-149)
     assert torch.equal(scale[2:], exact[2:].float())
+
+
+@only_on("triton", "cuda")
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [(torch.float32, 4e-39), *itertools.product(ROW_DTYPES[::2], (1e-37, 1e-20, 1e20, 8e37))],
+    ids=str,
+)
+def test_lengths_at_both_ends(run, size, dtype):
+    """Rows of one length, in queries of every length: the result's error is that of length 1.
+
+    But for rows so short that their products are subnormal, which are rounded to 2^-149.
+    """
+    from scar_gpu import reference
+
+    rows = torch.nn.functional.normalize(random_corpus(9, DIM).embeddings + 0.5, dim=1)
+    rows = (rows.double() * size).to(dtype)
+    offsets = torch.tensor([0, 9])
+    scale = run("row_scale", rows)
+    table = run("continuity", rows, offsets, window=2, row_scale=scale)
+    exact = reference.continuity(rows, offsets, window=2, row_scale=scale)
+    assert_close(table, exact, tolerance(DIM, dtype))
+    queries = torch.nn.functional.normalize(torch.randn(5, DIM), dim=1).double()
+    queries[:, ::2] += rows.double()[:5, ::2] / size
+    queries = (queries * torch.tensor([[1e-40], [1e-30], [1.0], [1e30], [1e38]])).float()
+    hits = torch.tensor([[4, 0], [8, 2], [1, 6], [7, 5], [3, 3]])
+    options = {"row_scale": scale}
+    exact = reference.neighbor_scores(queries, rows, table, hits, **options)
+    actual = run("neighbor_scores", queries, rows, table, hits, **options)
+    allowed = tolerance(DIM, dtype, 0.1) + DIM**0.5 * 2.0**-149 * float(scale.max()) * 4
+    assert_close(actual.relevance, exact.relevance, allowed)
+    assert_close(actual.scores, exact.scores, allowed)
+    assert allowed < 2e-5
+    found = run("search", queries, rows, 9, **options)
+    exact = reference.search(queries, rows, 9, **options)
+    assert_close(found.scores, exact.scores, allowed)
+
+
+@only_on("triton", "cuda")
+def test_the_longest_queries_and_rows_together(run):
+    """Their products leave float32 unless the query is scaled first."""
+    rows = torch.full((2, DIM), 8e37 / DIM**0.5)
+    scale = run("row_scale", rows)
+    queries = torch.full((1, DIM), 3.4e38)
+    judged = run(
+        "neighbor_scores", queries, rows, torch.ones(1, 2), torch.tensor([[0]]), row_scale=scale
+    )
+    assert_close(judged.relevance, torch.ones(1, 1), tolerance(DIM, torch.float32))

@@ -61,3 +61,20 @@ def test_memory_of_an_earlier_launch_is_out_of_bounds():
     distance = (old.data_ptr() - source.data_ptr()) // 4
     with pytest.raises(InterpreterError, match="load of 4 bytes"):
         copy(source, torch.zeros(16), first=distance)
+
+
+@triton.jit
+def _widen_kernel(source_ptr, target_ptr, BLOCK: tl.constexpr):
+    index = tl.arange(0, BLOCK)
+    tl.store(target_ptr + index, tl.load(source_ptr + index).to(tl.float32))
+
+
+@only_on("triton")
+def test_subnormal_bfloat16_is_widened_exactly():
+    source = torch.tensor(
+        [0.0, 2.0**-133, -(2.0**-130) * 1.25, 2.0**-126, 3e38, -torch.inf]
+    ).bfloat16()
+    source = torch.cat([source, torch.tensor([torch.nan, 1.5]).bfloat16()])
+    target = torch.zeros(8)
+    _widen_kernel[(1,)](source, target, BLOCK=8)
+    assert torch.equal(target.view(torch.int32), source.float().view(torch.int32))

@@ -87,6 +87,27 @@ def _loop_product_kernel(rows_ptr, out_ptr, stride, n_rows, BLOCK: tl.constexpr)
 
 
 @triton.jit
+def _scanned_rows_kernel(
+    queries_ptr, rows_ptr, ids_ptr, out_ptr, stride, n_rows, IS_WIDE: tl.constexpr
+):
+    """Like a search: tuples of rows from a loop, in a branch, handed to the dot product."""
+    for row in tl.range(0, n_rows):
+        if tl.load(ids_ptr + row) >= 0:
+            rows = (row, row + 1)
+            if IS_WIDE:
+                products = dot.cosines(
+                    queries_ptr, 1, (1.0, 1.0), True, rows_ptr, stride, None, rows, (True, True),
+                    1, 32, 32, 1,
+                )  # fmt: skip
+            else:
+                row_ptrs = (rows_ptr + rows[0] * stride, rows_ptr + rows[1] * stride)
+                products = dot.dots(
+                    queries_ptr, 1, (1.0, 1.0), True, row_ptrs, (True, True), (), 32, 32, 1
+                )
+            tl.store(out_ptr + row, products[1])
+
+
+@triton.jit
 def _unit_stride_kernel(rows_ptr, out_ptr, stride):
     tl.store(out_ptr, tl.load(rows_ptr + stride.to(tl.int64)))
 
@@ -135,6 +156,32 @@ def test_planted_32_bit_products_are_found():
     assert all(text.startswith("test_planted_mistakes.py:") for text in found)
     assert products(_wide_product_kernel, rows, ids, out, 24) == []
     assert len(products(_loop_product_kernel, rows, out, 24, 8)) == 1
+
+
+@only_here
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_32_bit_products_are_found_through_loops_branches_and_calls(is_wide):
+    rows, ids, out = torch.empty(64), torch.empty(8, dtype=torch.int32), torch.empty(64)
+    (launch,) = launches_of(
+        "sm_90", _scanned_rows_kernel, rows, rows, ids, out, 24, 8, IS_WIDE=is_wide, num_warps=1
+    )
+    found = narrow_products(launch.compiled.asm["ttir"])
+    assert len(found) == (0 if is_wide else 1)  # two products on one line
+
+
+@triton.jit
+def _inexact_kernel(out_ptr, BLOCK: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    values = tl.load(out_ptr + columns)
+    tl.store(out_ptr + columns, tl.sqrt(values) / (values + 1))
+
+
+@only_here
+def test_planted_approximations_are_found():
+    (launch,) = launches_of("sm_90", _inexact_kernel, torch.empty(32), BLOCK=32, num_warps=1)
+    found = machine_code.inexact_arithmetic(launch.compiled)
+    assert any(name.startswith("sqrt.approx") for name in found), found
+    assert any(name.startswith("div.full") for name in found), found
 
 
 @only_here

@@ -8,11 +8,15 @@ import mmap
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
+from triton.runtime.errors import InterpreterError
 
 from tests.backends import only_on
 from tests.closeness import assert_same_bits
 from tests.corpora import random_corpus, random_hits, random_offsets, random_queries, seeded
+from tests.kernels.memory_guard import WrappedProductError
 
 pytestmark = pytest.mark.usefixtures("run")  # defines the operations
 FAR = 2**31 + 16  # elements from one row to the next
@@ -71,6 +75,46 @@ def test_hits_of_window_expand_and_rows_of_spans(run, stride):
     assert_same_bits(call("window_expand", spread(hits, stride), ends, 1, 1, False), dense)
     result = run("spans", dense, ends)
     assert_same_bits(call("spans", spread(dense.ids, stride), ends), result)
+
+
+@only_on("triton")
+@pytest.mark.parametrize("has_filter", [True, False], ids=["filter", "scan"])
+def test_rows_and_queries_of_search(run, monkeypatch, has_filter):
+    from scar_gpu.kernels import search
+
+    plan = search.Plan(group=4, n_chosen=3 * has_filter, n_slices=2, n_queries=2)
+    monkeypatch.setattr(search, "default_config", lambda *_: plan)
+    data = random_corpus(18, 24)
+    queries = random_queries(data.embeddings, 2)
+    dense = run("search", queries, data.embeddings, 3, row_scale=data.row_scale)
+    for stride in ((FAR, 1), (1, FAR)):
+        args = (spread(queries, stride), spread(data.embeddings, (FAR, 1)), 3, data.row_scale, None)
+        assert_same_bits(call("search", *args), list(dense))
+
+
+@triton.jit
+def _narrow_product_kernel(rows_ptr, ids_ptr, out_ptr, stride: tl.int64, n_rows: tl.constexpr):
+    for i in tl.range(0, n_rows):  # as in a scan: the number of a row comes from a loop
+        tl.store(out_ptr + i, tl.load(rows_ptr + tl.load(ids_ptr + i) * stride))
+
+
+@triton.jit
+def _wide_product_kernel(rows_ptr, ids_ptr, out_ptr, stride: tl.int64, n_rows: tl.constexpr):
+    for i in tl.range(0, n_rows):
+        row = tl.load(ids_ptr + i).to(tl.int64)
+        tl.store(out_ptr + i, tl.load(rows_ptr + row * stride))
+
+
+@only_on("triton")
+def test_a_planted_32_bit_product_is_found():
+    """Rows 2^29 apart: the fourth lies beyond 32 bits, whatever the annotation says."""
+    rows, ids = spread(torch.arange(6.0).view(6, 1), (2**29, 1)), torch.arange(6).int()
+    out = torch.empty(6)
+    _wide_product_kernel[(1,)](rows, ids, out, rows.stride(0), 6)
+    assert torch.equal(out, torch.arange(6.0))
+    with pytest.raises(InterpreterError) as error:
+        _narrow_product_kernel[(1,)](rows, ids, out, rows.stride(0), 6)
+    assert isinstance(error.value.__cause__, WrappedProductError)
 
 
 def call(name: str, *args):
