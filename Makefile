@@ -7,13 +7,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 EXTENSION := scar_gpu/_C.abi3.so
 
-<<<<<<< HEAD
-.PHONY: demo test test-cpu test-triton lint types sanitize bench bench-quick peers clean
-=======
 TRITON_VERSIONS := 3.6.0 3.8.0
 
-.PHONY: demo test test-cpu test-triton test-triton-versions $(TRITON_VERSIONS:%=test-triton-%) lint types sanitize bench clean
->>>>>>> suite
+.PHONY: demo test test-cpu test-triton test-triton-versions $(TRITON_VERSIONS:%=test-triton-%) \
+  lint types sanitize bench bench-quick peers clean
 
 # torch comes first, so that the package builds against it and nothing fetches another build.
 $(VENV)/torch: constraints.txt

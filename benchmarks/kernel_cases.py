@@ -285,13 +285,10 @@ REPORTED = [
     *(search(dim, dtype, 10, 1000) for dim, dtype in ((384, F32), (384, F16), (768, BF16))),
     search(384, F16, 100, 16),
     search(384, F16, 1000, 16),
-<<<<<<< HEAD
     *(corpus_masks(dim, dtype) for dim, dtype in ((384, F32), (384, F16), (768, BF16))),
-=======
     *(rank_fusion(2, k) for k in RANKS),
     *(rank_fusion(2, k, details=True) for k in RANKS),
     rank_fusion(16, 128),
->>>>>>> suite
 ]
 
 # Variants that a caller can ask for, and sizes of 1, which the compiler turns into constants.

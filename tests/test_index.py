@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-<<<<<<< HEAD
-from tests.backends import move, only_on
-=======
->>>>>>> suite
+from tests.backends import move
 from tests.closeness import assert_equal, assert_same_bits
 from tests.corpora import (
     ROW_DTYPES,
