@@ -79,7 +79,7 @@ def merge_hits(
     scores = torch.cat([found.scores for found in hits], dim=1)
     is_hit = (ids >= 0) & (scores > -_INF)
     scores = scores.masked_fill(~is_hit, -_INF)
-    # By score among equal ones by id, since both sorts keep the order of what is equal.
+    # By score, and among equal scores by id: both sorts keep the order of what is equal.
     by_id = ids.argsort(dim=1, stable=True)
     by_score = scores.gather(1, by_id).argsort(dim=1, descending=True, stable=True)
     place = by_id.gather(1, by_score)[:, :k]
