@@ -10,7 +10,10 @@ from torch import Tensor
 
 from scar_gpu import rank_fusion
 from scar_gpu.evaluation.metrics import distinct_rows
-from scar_gpu.evaluation.trial import POOL, Trial
+from scar_gpu.evaluation.trial import Trial
+
+# The least length of each of the two lists that hybrid search fuses.
+_POOL = 50
 
 
 class Method(Protocol):
@@ -28,9 +31,9 @@ class Method(Protocol):
 
 def search(trial: Trial, k: int, *, hybrid: bool = False) -> Tensor:
     """The k best rows of every question: [Q, k], by cosine, or fused with those by BM25."""
-    depth = POOL if hybrid else k
+    depth = max(k, _POOL) if hybrid else k
     dense = trial.index.search(trial.queries, depth, row_ranges=trial.row_ranges).ids
-    return rank_fusion([dense, trial.lexical_hits], top_n=k).ids if hybrid else dense
+    return rank_fusion([dense, trial.lexical_hits(depth)], top_n=k).ids if hybrid else dense
 
 
 @dataclass(frozen=True)

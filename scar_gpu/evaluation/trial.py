@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
@@ -23,8 +23,6 @@ from scar_gpu.text.lexical import LexicalIndex
 
 Scope = Literal["document", "corpus"]
 Progress = Callable[[int, int], None]
-# Length of each of the two lists that hybrid search fuses.
-POOL = 50
 # Entries of the lexical lists that are in memory at a time.
 _BLOCK = 1 << 22
 
@@ -69,6 +67,7 @@ class Trial:
         sizes: of the rows.
         row_ranges: [Q, 2] the rows each question is answered from; None for all.
         model: the embedder's name.
+        lexical_lists: what `lexical_hits` has found, by depth.
     """
 
     dataset: Dataset
@@ -80,6 +79,7 @@ class Trial:
     sizes: Sizes
     row_ranges: Tensor | None
     model: str
+    lexical_lists: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def questions(self) -> list[str]:
@@ -94,24 +94,34 @@ class Trial:
         return self.row_ranges[:, 1] - self.row_ranges[:, 0]
 
     @cached_property
-    def lexical_hits(self) -> Tensor:
-        """The `POOL` best rows by BM25 of those a question may be answered from: [Q, POOL]."""
-        lexical = LexicalIndex.build([self.chunks.text(row) for row in range(len(self.chunks))])
+    def lexical(self) -> LexicalIndex:
+        """The rows' words, without their headings."""
+        return LexicalIndex.build([self.chunks.text(row) for row in range(len(self.chunks))])
+
+    def lexical_hits(self, depth: int) -> Tensor:
+        """The best rows by BM25 of those a question may be answered from: [Q, depth]."""
+        if depth not in self.lexical_lists:
+            self.lexical_lists[depth] = self._lexical_hits(depth)
+        return self.lexical_lists[depth]
+
+    def _lexical_hits(self, depth: int) -> Tensor:
         if self.row_ranges is None:
-            return lexical.search(self.questions, POOL).ids
-        n_rows = max(POOL, self.index.n_chunks)
+            return self.lexical.search(self.questions, depth).ids
+        n_rows = max(depth, self.index.n_chunks)
         step = max(1, _BLOCK // n_rows)
         blocks = []
         for first in range(0, len(self.questions), step):
-            ids = lexical.search(self.questions[first : first + step], n_rows).ids
+            ids = self.lexical.search(self.questions[first : first + step], n_rows).ids
             low, high = self.row_ranges[first : first + step].unsqueeze(1).unbind(2)
             ids = torch.where((ids < low) | (ids >= high), -1, ids)
             order = (ids < 0).byte().sort(dim=1, stable=True).indices  # the rest keeps its order
-            blocks.append(ids.gather(1, order[:, :POOL]))
+            blocks.append(ids.gather(1, order[:, :depth]))
         return torch.cat(blocks)
 
     def of(self, positions: list[int]) -> Trial:
         """The same corpus with some of the questions, by their positions."""
+        if positions == list(range(len(self.queries))):
+            return self  # with what it has found already
         some = torch.tensor(positions, dtype=torch.int64)
         chosen = replace(
             self,
@@ -126,8 +136,9 @@ class Trial:
             ),
             row_ranges=None if self.row_ranges is None else self.row_ranges[some],
         )
-        if "lexical_hits" in self.__dict__:
-            chosen.__dict__["lexical_hits"] = self.lexical_hits[some]
+        chosen.lexical_lists.update({k: ids[some] for k, ids in self.lexical_lists.items()})
+        if "lexical" in self.__dict__:
+            chosen.__dict__["lexical"] = self.lexical
         return chosen
 
 

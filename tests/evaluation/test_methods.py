@@ -19,7 +19,7 @@ from scar_gpu.evaluation.methods import (
 )
 from scar_gpu.evaluation.reading import read_dataset
 from scar_gpu.evaluation.reranking import Reranked, load_cross_encoder
-from scar_gpu.evaluation.trial import POOL, Settings, Trial, prepare
+from scar_gpu.evaluation.trial import Settings, Trial, prepare
 from tests.evaluation.conftest import unit
 from tests.evaluation.tiny_cross_encoder import write_cross_encoder
 from tests.text.word_embedder import WordEmbedder
@@ -68,7 +68,7 @@ def test_the_whole_corpus_can_be_searched(dataset):
     assert trial.row_ranges is None
     expected = trial.index.search(trial.queries, 5).ids
     assert torch.equal(TopK().select(trial), expected)
-    assert len(trial.lexical_hits[0]) == POOL
+    assert trial.lexical_hits(50).shape == (4, 50)
 
 
 def test_expansions_are_those_of_the_index(trial):
@@ -96,6 +96,15 @@ def test_the_same_number_of_chunks(trial):
         assert sum(map(len, matched)) == sum(map(len, theirs))
         ranked = rows(search(trial, 99))
         assert all(found == best[: len(found)] for found, best in zip(matched, ranked, strict=True))
+
+
+def test_as_many_chunks_as_a_hybrid_list_would_not_hold(trial, monkeypatch):
+    from scar_gpu.evaluation import methods
+
+    monkeypatch.setattr(methods, "_POOL", 2)
+    other = Window(3, 2, hybrid=True)
+    matched = rows(MatchedTopK(other, hybrid=True).select(trial))
+    assert sum(map(len, matched)) == sum(map(len, rows(other.select(trial))))
 
 
 @pytest.mark.parametrize(
@@ -128,15 +137,16 @@ def test_parent_sections(trial):
 
 
 def test_hybrid_lists_are_fused_with_their_own_document_alone(trial):
-    (lexical,) = rows(trial.lexical_hits[:1])
+    (lexical,) = rows(trial.lexical_hits(50)[:1])
     assert {"Apple", "tree", "red"} <= set(trial.chunks.text(lexical[0]).split())
     fruit = int(trial.chunks.doc_offsets[1])
     assert all(row < fruit for row in lexical)
-    assert all(row >= fruit for row in rows(trial.lexical_hits)[1])
+    assert all(row >= fruit for row in rows(trial.lexical_hits(50))[1])
 
 
 def test_some_of_the_questions(trial):
     whole = {method.name: method.select(trial) for method in (Scar(2), Scar(2, hybrid=True))}
+    assert trial.of([0, 1, 2, 3]) is trial
     some = trial.of([3, 1])
     assert [question.id for question in some.dataset.questions] == ["3", "1"]
     assert some.gold.kinds == (trial.gold.kinds[3], trial.gold.kinds[1])
