@@ -44,10 +44,15 @@ def machine() -> dict[str, Any]:
     import numpy
     import triton
 
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-        return done.stdout.strip() if done.returncode == 0 else "unknown"
+    def git(*arguments: str) -> str | None:
+        """Its output, None where there is no Git or no repository."""
+        try:
+            done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+        except OSError:
+            return None
+        return done.stdout if done.returncode == 0 else None
 
+    revision, changes = git("rev-parse", "HEAD"), git("status", "--porcelain", "-uno")
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
     return {
         "device": device.name,
@@ -60,8 +65,8 @@ def machine() -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "hip": torch.version.hip,
         "python": platform.python_version(),
-        "revision": git("rev-parse", "HEAD"),
-        "changed_files": len(git("status", "--porcelain", "--untracked-files=no").splitlines()),
+        "revision": revision and revision.strip(),
+        "changed_files": None if changes is None else len(changes.splitlines()),
     }
 
 

@@ -3,10 +3,19 @@
 Baselines of the benchmarks: on any device, without waiting for it, in float32.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from scar_gpu.types import Expansion, Hits, NeighborScores, Spans
+from scar_gpu.types import (
+    Expansion,
+    Hits,
+    NeighborScores,
+    ParameterSweep,
+    SearchExpansion,
+    Spans,
+)
 
 K_RRF = 60
 FAR = 2**62  # a row number beyond all others
@@ -155,6 +164,70 @@ def search(queries: Tensor, embeddings: Tensor, k: int, row_scale: Tensor) -> Hi
     unit = torch.nn.functional.normalize(queries.float(), dim=1)
     scores, ids = ((unit.to(embeddings.dtype) @ embeddings.T) * row_scale).topk(k, 1)
     return Hits(ids, scores)
+
+
+def search_expand(
+    queries: Tensor, embeddings: Tensor, continuity: Tensor, k: int, row_scale: Tensor
+) -> SearchExpansion:
+    """Search, judge, unite."""
+    hits = search(queries, embeddings, k, row_scale)
+    judged = neighbor_scores(queries, embeddings, continuity, hits.ids, row_scale)
+    return SearchExpansion(hits, judged, expand(hits.ids, *judged))
+
+
+def corpus_masks(
+    queries: Tensor,
+    embeddings: Tensor,
+    continuity: Tensor,
+    row_scale: Tensor,
+    lam: float = 0.1,
+    gamma: float = 0.8,
+) -> Tensor:
+    """All scores, each beside its neighbours' [B, 2W, N]; 32 decisions to a word."""
+    unit = torch.nn.functional.normalize(queries.float(), dim=1)
+    cosines = (unit.to(embeddings.dtype) @ embeddings.T) * row_scale
+    decisions = []
+    for step in range(1, continuity.shape[0] + 1):
+        # What rolls in from the other end meets a continuity of NaN.
+        cohesion = continuity[step - 1]
+        left = cosines.roll(step, 1) - lam * (1 - cohesion.roll(step))
+        right = cosines.roll(-step, 1) - lam * (1 - cohesion)
+        decisions = [left, *decisions, right]
+    mask = torch.stack(decisions, 1) > gamma * cosines[:, None]
+    mask = torch.nn.functional.pad(mask, (0, -mask.shape[2] % 32)).int()
+    lanes = torch.arange(32, dtype=torch.int32, device=mask.device)
+    return (mask.unflatten(2, (-1, 32)) << lanes).sum(3, dtype=torch.int32)
+
+
+def parameter_sweep(
+    hits: Tensor,
+    relevance: Tensor,
+    neighbor_relevance: Tensor,
+    continuity: Tensor,
+    gold_ranges: Tensor,
+    gold_weights: Tensor,
+    lam: Sequence[float],
+    gamma: Sequence[float],
+) -> ParameterSweep:
+    """All points of the grid at once: sort each expansion, count its rows, look up the gold."""
+    window = continuity.shape[2] // 2
+    offsets = torch.arange(-window, window + 1, device=hits.device)
+    grid = (len(lam), len(gamma))
+    # [L, G, B, K, 2W]
+    scores = torch.stack([neighbor_relevance - one * (1 - continuity) for one in lam])
+    thresholds = torch.stack([one * relevance for one in gamma])[..., None]
+    mask = (scores[:, None] > thresholds) & ~continuity.isnan()
+    is_hit = (hits >= 0)[..., None].expand(*grid, -1, -1, 1)
+    mask = torch.cat([mask[..., :window], is_hit, mask[..., window:]], 4) & is_hit
+    rows = torch.where(mask, hits[..., None] + offsets, FAR).flatten(3).sort(3).values
+    is_new = rows != FAR
+    is_new[..., 1:] &= rows[..., 1:] != rows[..., :-1]
+    first, end = (
+        torch.searchsorted(rows, bound.expand(*grid, -1, -1).contiguous())
+        for bound in gold_ranges.unbind(2)
+    )
+    covered = torch.einsum("lgbp,bpm->bmlg", (first < end).double(), gold_weights)
+    return ParameterSweep(is_new.sum(3, dtype=torch.int32).movedim(2, 0), covered.float())
 
 
 def rank_fusion(lists: list[Tensor]) -> tuple[Tensor, Tensor]:

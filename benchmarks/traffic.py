@@ -61,6 +61,18 @@ def corpus_masks(
     return Traffic(useful, useful + n_queries * n_chunks * 8)
 
 
+def search_expand(
+    n_queries: int, n_chunks: int, k: int, window: int, row_bytes: int, query_bytes: int
+) -> Traffic:
+    """The three operations one after the other."""
+    parts = (
+        search(n_queries, n_chunks, k, row_bytes, query_bytes),
+        neighbor_scores(n_queries, k, window, row_bytes, query_bytes),
+        expand(n_queries, k, window),
+    )
+    return Traffic(sum(part.useful for part in parts), sum(part.moved for part in parts))
+
+
 def expand(n_queries: int, k: int, window: int) -> Traffic:
     """Ids, relevances, scores and masks read, entries of 16 bytes and a length written."""
     size = n_queries * (k * (12 + 10 * window) + 16 * k * (2 * window + 1) + 4)
@@ -96,3 +108,20 @@ def rank_fusion(n_queries: int, n_entries: int) -> Traffic:
     """
     size = n_queries * (20 * n_entries + 4)
     return Traffic(size, size + n_queries * 72 * n_entries)
+
+
+def parameter_sweep(
+    n_queries: int, k: int, window: int, n_pieces: int, n_measures: int, grid: tuple[int, int]
+) -> Traffic:
+    """Ids, relevances, continuities and gold read, 4 bytes per figure written. Moved besides, as
+    float32: which of R = K(2W + 1) candidates stands for which, and which piece holds it, written
+    once and read for every lam; what is admitted, and the products, written and read.
+    """
+    n_lam, n_gamma = grid
+    candidates = k * (2 * window + 1)
+    gold = n_pieces * (16 + 8 * n_measures)
+    figures = 4 * n_lam * n_gamma * (1 + n_measures)
+    useful = n_queries * (k * (12 + 16 * window) + gold + figures)
+    held = 4 * (candidates + n_pieces) * candidates * (1 + n_lam)
+    products = 8 * (2 * candidates + n_pieces) * n_lam * n_gamma
+    return Traffic(useful, useful + n_queries * (held + products))

@@ -5,8 +5,10 @@ that they hold.
 """
 
 import json
+import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -20,6 +22,12 @@ from tests.kernels.addresses import narrow_products
 
 TARGETS = tuple(ahead_of_time.TARGETS)
 CASES = [*kernel_cases.REPORTED, *kernel_cases.VARIANTS]
+# Operations without a kernel of their name: launches of several kernels, which have cases;
+IN_SEVERAL_KERNELS = {"scar_expand", "search"}
+# the launchers of other operations one after the other, whose cases are the same;
+CALLS_OF_OTHERS = {"search_expand"}
+# and kernels of PyTorch alone, which compile nothing here.
+BY_PYTORCH = {"parameter_sweep"}
 
 
 class Compiled(NamedTuple):
@@ -91,11 +99,26 @@ def test_every_operation_has_a_launcher_for_cuda():
 @only_here
 def test_every_operation_is_compiled_and_measured(compiled):
     operations = registered_operations()
-    assert {case.operation for case in CASES} == operations
     assert set(OPERATIONS_ON_GPU) == operations
-    built_on_others = {"scar_expand", "search", "search_expand"}  # launches of other kernels
+    with_cases = operations - CALLS_OF_OTHERS - BY_PYTORCH
+    assert {case.operation for case in CASES} == with_cases
     for target in TARGETS:
-        assert operations - built_on_others <= {row.kernel for row in compiled[target].rows}
+        kernels = {row.kernel for row in compiled[target].rows}
+        assert with_cases - IN_SEVERAL_KERNELS <= kernels
+        assert not IN_SEVERAL_KERNELS & kernels
+
+
+@only_here
+def test_operations_without_a_case_launch_no_kernel_of_their_own():
+    from scar_gpu import kernels
+
+    for name in CALLS_OF_OTHERS | BY_PYTORCH:
+        source = Path(kernels.__path__[0], f"{name}.py").read_text()
+        assert "triton" not in source
+        launchers = set(re.findall(r"launch_\w+", source)) - {f"launch_{name}"}
+        others = {launcher.removeprefix("launch_") for launcher in launchers}
+        assert others <= {case.operation for case in CASES}
+        assert bool(others) == (name in CALLS_OF_OTHERS)
 
 
 @only_here

@@ -5,12 +5,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+import scar_gpu
 from benchmarks import gpu_suite, torch_versions
-from benchmarks.gpu import case_tables, correctness, questions, speed, suite, targets
+from benchmarks.gpu import case_tables, comparisons, correctness, questions, speed, suite, targets
 from benchmarks.gpu.timing import Measured
 from benchmarks.measure import Timing, timing
 from tests.backends import only_on, tensors_in
@@ -94,6 +96,8 @@ def small(monkeypatch):
     """Every kind of case, at sizes of a CPU."""
     monkeypatch.setattr(speed, "HIT_SIZES", [(1, 5), (8, 10)])
     monkeypatch.setattr(speed, "SEARCH_SIZES", [(6, questions.SEARCH_K), (1, questions.SEARCH_K)])
+    monkeypatch.setattr(speed, "MASK_QUERIES", 7)
+    monkeypatch.setattr(speed, "SWEEP_SIZES", [(6, 4), (1, 4)])
     monkeypatch.setattr(speed, "DIMS", (32, 48))
     monkeypatch.setattr(speed, "DTYPES", DTYPES)
     cases = [case._replace(is_compiled=False) for case in speed.cases() if case.n_queries < 500]
@@ -126,7 +130,7 @@ def test_every_part_runs_and_reports(small, tmp_path, monkeypatch):
     for one in made.report["rows"]:
         assert one["useful_bytes"] / one["seconds"] == one["bytes_per_second"]
         assert one["share"] == one["bytes_per_second"] / 4e12
-        expected = {"eager", "torch.mm"} if one["operation"] == "search" else {"eager"}
+        expected = {"eager", "torch.mm"} if one["operation"] in speed.PRODUCTS else {"eager"}
         assert set(one["against"]) == expected
         assert one["notes"] == []
         assert ("python_seconds" in one) == (one["n_queries"] == 1)
@@ -212,7 +216,8 @@ def test_important_cases_come_first():
     hits = {case.n_queries * case.k for case in found if case.operation == "neighbor_scores"}
     assert min(hits) == 5
     assert max(hits) == 1_000_000
-    assert {case.dim for case in found if case.operation == "search"} == {384, 768, 1024, 3072}
+    for name in speed.PRODUCTS:
+        assert {case.dim for case in found if case.operation == name} == {384, 768, 1024, 3072}
     first = {case.operation for case in found if case.rank == 0}
     assert first == {"neighbor_scores", "search", "rank_fusion"}
 
@@ -296,19 +301,87 @@ def test_the_tests_run_in_a_process_of_their_own_and_are_stopped_in_time():
 
 
 @only_on("cpu")
-@pytest.mark.parametrize("name", ["search", "neighbor_scores", "rank_fusion"])
+@pytest.mark.parametrize(
+    "name", ["search", "search_expand", "neighbor_scores", "rank_fusion", "parameter_sweep"]
+)
 def test_checks_notice_a_result_that_depends_on_the_batch(monkeypatch, name):
     operation = questions.OPERATIONS[name]
 
     def planted(t):
         result = operation(t)
         if len(next(tensors_in(result))) > 20:
-            result[1][3, 0] += 1e-3  # the scores of the fourth query
+            questions.outputs(result)[1][3, 0] += 1e-3  # the scores of the fourth query
         return result
 
     monkeypatch.setitem(questions.OPERATIONS, name, planted)
     with pytest.raises(AssertionError, match=rf"{name} of .*: result 1 differs"):
         correctness.wide_batch(CPU, TINY)
+
+
+@only_on("cpu")
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda: correctness.wide_batch(CPU, TINY),
+        lambda: correctness.row_alone(CPU, TINY, torch.float16),
+        lambda: correctness.against_reference(CPU, TINY, 24, torch.float32),
+        lambda: correctness.beyond_int32(CPU, TINY, 2**30),
+    ],
+    ids=["batch", "row alone", "reference", "large"],
+)
+def test_checks_notice_a_wrong_decision_and_allow_one_within_rounding(monkeypatch, check):
+    """One bit of the last query is flipped: the most certain one, then the least."""
+    operation = questions.OPERATIONS["corpus_masks"]
+
+    def planted(is_certain):
+        def call(t):
+            bits = operation(t).bits.clone()
+            known = comparisons.known_masks(t)
+            margin = comparisons.margins(known.relevance, t["continuity"])[-1].abs()
+            margin = margin.nan_to_num(-1.0 if is_certain else torch.inf).flatten()
+            at = int(margin.argmax() if is_certain else margin.argmin())
+            if not is_certain:
+                least = float(margin[at])
+                monkeypatch.setattr(comparisons, "open_margin", lambda dim: least)
+            offset, row = divmod(at, known.relevance.shape[1])
+            bits[-1, offset, row // 32] ^= torch.tensor(1 << row % 32).int()
+            return scar_gpu.CorpusMasks(bits, None)
+
+        return call
+
+    monkeypatch.setitem(questions.OPERATIONS, "corpus_masks", planted(True))
+    with pytest.raises(AssertionError, match=r"corpus_masks.*: 1 of \d+ decisions differ"):
+        check()
+    monkeypatch.setitem(questions.OPERATIONS, "corpus_masks", planted(False))
+    assert check()
+
+
+@only_on("cpu")
+def test_margins_are_those_of_neighbor_scores():
+    """Powers of two: relevances 1/2, 1, 1/4, 1/2 in two documents of two rows."""
+    relevance = torch.tensor([[0.5, 1.0, 0.25, 0.5]])
+    table = torch.tensor([[0.5, torch.nan, 0.75, torch.nan]])
+    nan, lam, gamma = torch.nan, comparisons.LAM, comparisons.GAMMA
+    left = [nan, 0.5 - lam * 0.5 - gamma, nan, 0.25 - lam * 0.25 - gamma * 0.5]
+    right = [1.0 - lam * 0.5 - gamma * 0.5, nan, 0.5 - lam * 0.25 - gamma * 0.25, nan]
+    found = comparisons.margins(relevance, table)
+    assert_close(found, torch.tensor([[left, right]], dtype=torch.float64), 1e-15)
+
+
+@only_on("cpu")
+@pytest.mark.parametrize("has_git", [True, False])
+def test_a_machine_without_git_or_repository_is_described(monkeypatch, tmp_path, has_git):
+    if not has_git:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(gpu_suite, "ROOT", tmp_path)
+    properties = SimpleNamespace(
+        name="a GPU", major=9, minor=0, total_memory=1, multi_processor_count=1
+    )
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    described = gpu_suite.machine()
+    assert described["device"] == "a GPU"
+    assert (described["revision"], described["changed_files"]) == (None, None)
 
 
 @only_on("cpu")
@@ -381,6 +454,18 @@ def test_torch_versions_are_the_same_operations(window):
     assert_close(found.scores, expected.scores, 1e-6)
     assert_equal(found.ids, expected.ids)
     lists = [t["first"], t["second"]]
+    one_call = torch_versions.search_expand(*args[:3], 5, t["row_scale"])
+    united = reference.expand(one_call.hits.ids, one_call.neighbors)
+    assert_equal(one_call.hits.ids, expected.ids)
+    assert_equal(one_call.expansion.ids, united.ids)
+    masks = torch_versions.corpus_masks(*args[:3], t["row_scale"])
+    assert_equal(masks, reference.corpus_masks(*args[:3], row_scale=t["row_scale"]).bits)
+    sweep = (*questions.sweep_tensors(t), questions.LAM, questions.GAMMA)
+    counted, summed = torch_versions.parameter_sweep(*sweep)
+    exact = reference.parameter_sweep(*sweep)
+    assert_equal(counted, exact.chunks)
+    assert_close(summed, exact.covered, 1e-6)
+    assert len(counted.unique()) > 5
     _, scores = torch_versions.rank_fusion(lists)
     best = reference.rank_fusion(lists).scores[:, :3]
     assert_close(scores[:, :3], best.double(), 1e-7)

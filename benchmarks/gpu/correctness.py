@@ -4,10 +4,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 import scar_gpu
-from benchmarks.gpu.questions import ON_ROWS, OPERATIONS, SEARCH_K, batch, corpus, outputs, part
+from benchmarks.gpu import questions
+from benchmarks.gpu.comparisons import (
+    GAMMA,
+    LAM,
+    known_masks,
+    masks_against_reference,
+    near,
+    require,
+    same_bits,
+    same_decisions,
+)
+from benchmarks.gpu.questions import (
+    ON_ROWS,
+    OPERATIONS,
+    SEARCH_K,
+    Tensors,
+    batch,
+    corpus,
+    outputs,
+    part,
+    sweep_tensors,
+)
 from benchmarks.gpu.suite import DroppedError
 from scar_gpu import reference
 
@@ -31,47 +51,15 @@ class Sizes:
     most_chunks: int = 1_000_000  # of the matrices that are timed
 
 
-def require(is_true: bool, message: str) -> None:
-    """Raise AssertionError with the message."""
-    if not is_true:
-        raise AssertionError(message)
-
-
-def same_bits(actual: object, expected: object, what: str) -> None:
-    """All tensors of two results are equal to the bit, wherever they lie."""
-    for i, (one, other) in enumerate(zip(outputs(actual), outputs(expected), strict=True)):
-        kinds = (one.shape, one.dtype), (other.shape, other.dtype)
-        require(kinds[0] == kinds[1], f"{what}: result {i} is {kinds[0]}, not {kinds[1]}")
-        n_wrong = int((_bits(one) != _bits(other)).sum())
-        require(n_wrong == 0, f"{what}: result {i} differs in {n_wrong} of {one.numel()} entries")
-
-
-def _bits(tensor: Tensor) -> Tensor:
-    """On the CPU, numbers as integers, all NaN as one."""
-    tensor = tensor.cpu().contiguous()
-    if not tensor.is_floating_point():
-        return tensor
-    return torch.where(tensor.isnan(), torch.nan, tensor.float()).view(torch.int32)
-
-
-def near(actual: Tensor, exact: Tensor, allowed: float, what: str) -> None:
-    """Within `allowed` of the reference; infinities and NaN in the same places."""
-    actual, exact = actual.cpu().double(), exact.double()
-    is_same = (actual == exact) | (actual.isnan() & exact.isnan())
-    error = torch.where(is_same, 0.0, (actual - exact).abs())
-    require(bool((error <= allowed).all()), f"{what}: off by {error.max():.3g} > {allowed:.3g}")
-
-
 def against_reference(device: torch.device, sizes: Sizes, dim: int, dtype: torch.dtype) -> str:
     """Scores within rounding of float64, decisions equal where rounding cannot change them."""
     from tests.closeness import tolerance
 
-    lam, gamma = 0.1, 0.8
     rows = corpus(sizes.n_chunks, dim, dtype, device, window=2)
     asked = batch(rows, sizes.n_queries, sizes.k)
     host = {name: tensor.cpu() for name, tensor in asked.items()}
     few = slice(0, max(1, sizes.n_queries // 10))
-    allowed = tolerance(dim, dtype, lam)
+    allowed = tolerance(dim, dtype, LAM)
     args = (host["queries"], host["embeddings"], host["continuity"], host["hits"])
 
     exact = reference.row_scale(host["embeddings"])
@@ -87,8 +75,8 @@ def against_reference(device: torch.device, sizes: Sizes, dim: int, dtype: torch
     exact = reference.neighbor_scores(*args, row_scale=host["row_scale"])
     near(judged.relevance, exact.relevance, allowed, "relevance")
     near(judged.scores, exact.scores, allowed, "scores")
-    distance = (exact.scores - gamma * exact.relevance[..., None]).abs()
-    is_clear = ~(distance <= allowed * (1 + gamma))  # NaN and infinity are clear
+    distance = (exact.scores - GAMMA * exact.relevance[..., None]).abs()
+    is_clear = ~(distance <= allowed * (1 + GAMMA))  # NaN and infinity are clear
     is_wrong = (judged.mask.cpu() != exact.mask) & is_clear
     require(not bool(is_wrong.any()), f"mask: {int(is_wrong.sum())} wrong")
 
@@ -102,7 +90,17 @@ def against_reference(device: torch.device, sizes: Sizes, dim: int, dtype: torch
         row_scale=rows["row_scale"],
     )  # fmt: skip
     same_bits(found.scores, again.relevance, "search against neighbor_scores")
+    in_one_call(part(asked, few))
+    masks_against_reference(part(asked, slice(0, 5)), allowed)
     return f"{sizes.n_queries} queries, {sizes.n_chunks} rows"
+
+
+def in_one_call(t: Tensors) -> None:
+    """The bits of search_expand are those of the three operations one after the other."""
+    hits = OPERATIONS["search"](t)
+    judged = OPERATIONS["neighbor_scores"](t | {"hits": hits.ids})
+    expected = scar_gpu.SearchExpansion(hits, judged, scar_gpu.expand(hits.ids, judged))
+    same_bits(OPERATIONS["search_expand"](t), expected, "search_expand against three calls")
 
 
 def against_cpu(device: torch.device, sizes: Sizes) -> str:
@@ -110,6 +108,7 @@ def against_cpu(device: torch.device, sizes: Sizes) -> str:
     asked = batch(corpus(sizes.n_chunks, 64, torch.float16, device), sizes.many_queries, sizes.k)
     host = {name: tensor.cpu() for name, tensor in asked.items()}
     few = part(host, slice(0, sizes.n_queries))
+    fewer = part(host, slice(0, max(1, sizes.n_queries // 10)))  # for a whole grid
     ids = scar_gpu.Expansion(*[few["ids"]] * 4)
     judged = scar_gpu.NeighborScores(few["relevance"], few["scores"], few["mask"])
     definitions = {
@@ -117,6 +116,9 @@ def against_cpu(device: torch.device, sizes: Sizes) -> str:
         "window_expand": lambda: reference.window_expand(few["hits"], few["doc_offsets"]),
         "spans": lambda: reference.spans(ids, few["doc_offsets"]),
         "rank_fusion": lambda: reference.rank_fusion([few["first"], few["second"]]),
+        "parameter_sweep": lambda: reference.parameter_sweep(
+            *sweep_tensors(fewer), questions.LAM, questions.GAMMA
+        ),
     }
     for name, definition in definitions.items():
         result = outputs(OPERATIONS[name](asked))
@@ -124,7 +126,7 @@ def against_cpu(device: torch.device, sizes: Sizes) -> str:
         exact = [
             one.to(other.dtype) for one, other in zip(outputs(definition()), result, strict=True)
         ]
-        same_bits([t[: sizes.n_queries] for t in result], exact, f"{name} against the reference")
+        same_bits([t[: len(exact[0])] for t in result], exact, f"{name} against the reference")
     return f"{sizes.many_queries} queries"
 
 
@@ -151,13 +153,36 @@ def beyond_int32(device: torch.device, sizes: Sizes, free_bytes: int) -> str:
         "doc_offsets": doc_offsets,
         "hits": torch.where(near_end["hits"] >= 0, near_end["hits"] + first, -1),
     }
-    for name in ("neighbor_scores", "scar_expand", "window_expand", "search"):
+    for name in ("neighbor_scores", "scar_expand", "window_expand", "search", "search_expand"):
         actual, expected = OPERATIONS[name](large), OPERATIONS[name](near_end)
-        if hasattr(actual, "ids"):
-            ids = torch.where(actual.ids >= 0, actual.ids - first, -1)
-            actual = actual._replace(ids=ids)
-        same_bits(actual, expected, name)
+        same_bits(_counted_from(first, actual), expected, name)
+    few = slice(0, 4)
+    large, near_end = part(large, few), part(near_end, few)
+    same_decisions(OPERATIONS["corpus_masks"](large).bits, large, "corpus_masks")
+    actual, expected = known_masks(large), known_masks(near_end)
+    same_bits(actual.relevance[:, first:], expected.relevance, "relevance of corpus_masks")
+    decided = scar_gpu.unpack_masks(actual.bits, n)[..., first:]
+    same_bits(decided, scar_gpu.unpack_masks(expected.bits, tail), "corpus_masks with relevance")
     return f"{n * dim} elements"
+
+
+def _counted_from(first: int, result: object) -> object:
+    """The result with row `first` as row 0."""
+    if isinstance(result, scar_gpu.SearchExpansion):
+        return [_counted_from(first, one) for one in result]
+    if isinstance(result, (scar_gpu.Hits, scar_gpu.Expansion)):
+        return result._replace(ids=torch.where(result.ids >= 0, result.ids - first, -1))
+    return result
+
+
+def same_alone(name: str, together: list[torch.Tensor], chosen: Tensors, what: str) -> None:
+    """Queries `chosen` from a batch get what they got `together` with the rest of it."""
+    alone = OPERATIONS[name](chosen)
+    if name == "corpus_masks":
+        same_decisions(alone.bits, chosen, f"{what} alone")
+        same_decisions(together[0], chosen, f"{what} in the batch")
+    else:
+        same_bits(together, alone, what)
 
 
 def wide_batch(device: torch.device, sizes: Sizes) -> str:
@@ -167,8 +192,8 @@ def wide_batch(device: torch.device, sizes: Sizes) -> str:
     for name in OPERATIONS.keys() - set(ON_ROWS):
         everything = outputs(OPERATIONS[name](asked))
         for chosen in (slice(0, 5), slice(middle, middle + 10), slice(-5, None)):
-            alone = OPERATIONS[name](part(asked, chosen))
-            same_bits([t[chosen] for t in everything], alone, f"{name} of {chosen}")
+            some = [t[chosen] for t in everything]
+            same_alone(name, some, part(asked, chosen), f"{name} of {chosen}")
     return f"{sizes.widest_batch} queries"
 
 
@@ -179,8 +204,13 @@ def row_alone(device: torch.device, sizes: Sizes, dtype: torch.dtype) -> str:
     for name in OPERATIONS.keys() - set(ON_ROWS):
         together = outputs(OPERATIONS[name](asked))
         for b in (0, 77, 499):
-            alone = OPERATIONS[name](part(asked, slice(b, b + 1)))
-            same_bits([t[b : b + 1] for t in together], alone, f"{name} of query {b}")
+            one = slice(b, b + 1)
+            same_alone(name, [t[one] for t in together], part(asked, one), f"{name} of query {b}")
+    together = outputs(known_masks(asked))
+    for b in (0, 77, 499):
+        one = slice(b, b + 1)
+        alone = known_masks(part(asked, one))
+        same_bits([t[one] for t in together], alone, f"corpus_masks with relevance of query {b}")
     head = sizes.n_chunks // 2 // 100 * 100
     few = rows | {"embeddings": rows["embeddings"][:head]}
     same_bits(OPERATIONS["row_scale"](few), rows["row_scale"][:head], "row_scale")

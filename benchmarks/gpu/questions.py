@@ -12,14 +12,24 @@ Tensors = dict[str, Tensor]
 # One row per query.
 BATCHED = {
     "queries", "hits", "relevance", "scores", "mask", "ids", "row_ranges", "first", "second",
+    "neighbor_relevance", "neighbor_continuity", "gold_ranges", "gold_weights",
 }  # fmt: skip
 CHUNKS_PER_DOC = 100
 SEARCH_K = 10
+# The grid of parameter_sweep, and the pieces of gold per query (fewer for fewer hits).
+LAM, GAMMA = (0.0, 0.1, 0.3), tuple(round(0.1 * i, 1) for i in range(2, 12))
+MOST_PIECES = 4
 
 
 def expansion(ids: Tensor) -> Expansion:
     """With these rows, for `spans`, which reads nothing else."""
     return Expansion(ids, ids, ids, ids)
+
+
+def sweep_tensors(t: Tensors) -> tuple[Tensor, ...]:
+    """What `parameter_sweep` reads, in order."""
+    around = ("relevance", "neighbor_relevance", "neighbor_continuity")
+    return (t["hits"], *(t[name] for name in around), t["gold_ranges"], t["gold_weights"])
 
 
 OPERATIONS: dict[str, Callable[[Tensors], object]] = {
@@ -48,7 +58,19 @@ OPERATIONS: dict[str, Callable[[Tensors], object]] = {
         row_scale=t["row_scale"],
         row_ranges=t.get("row_ranges"),
     ),
+    "search_expand": lambda t: scar_gpu.search_expand(
+        t["queries"],
+        t["embeddings"],
+        t["continuity"],
+        SEARCH_K,
+        row_scale=t["row_scale"],
+        row_ranges=t.get("row_ranges"),
+    ),
+    "corpus_masks": lambda t: scar_gpu.corpus_masks(
+        t["queries"], t["embeddings"], t["continuity"], row_scale=t["row_scale"]
+    ),
     "rank_fusion": lambda t: scar_gpu.rank_fusion([t["first"], t["second"]]),
+    "parameter_sweep": lambda t: scar_gpu.parameter_sweep(*sweep_tensors(t), LAM, GAMMA),
 }
 ON_ROWS = ("row_scale", "continuity")  # the rest takes a batch of queries
 
@@ -98,7 +120,34 @@ def batch(rows: Tensors, n_queries: int, k: int, *, length: int = 20, seed: int 
     judged = OPERATIONS["neighbor_scores"](tensors)
     tensors |= dict(zip(("relevance", "scores", "mask"), judged, strict=True))
     tensors["ids"] = OPERATIONS["window_expand"](tensors).ids
-    return tensors
+    anchors = torch.cat([near[:, None], hits], 1)[:, :MOST_PIECES]
+    return tensors | _around(tensors) | _gold(anchors, generator)
+
+
+def _around(t: Tensors) -> Tensors:
+    """Relevances [B, K, 2W] of the neighbours of hits, and their continuities with the hit."""
+    hits, table = t["hits"], t["continuity"]
+    without_penalty = scar_gpu.neighbor_scores(
+        t["queries"], t["embeddings"], table, hits, lam=0.0, row_scale=t["row_scale"]
+    ).scores
+    steps = torch.arange(1, len(table) + 1, device=hits.device)
+    offsets = torch.cat([-steps.flip(0), steps])
+    is_neighbor = without_penalty > -torch.inf
+    left = torch.where(is_neighbor, hits[..., None] + offsets.clamp(max=0), 0)
+    continuity = torch.where(is_neighbor, table[offsets.abs() - 1, left], torch.nan)
+    return {"neighbor_relevance": without_penalty, "neighbor_continuity": continuity}
+
+
+def _gold(anchors: Tensor, generator: torch.Generator) -> Tensors:
+    """A piece of up to two rows at each of the rows `anchors` [B, P], or beside it."""
+    device, shape = anchors.device, anchors.shape
+    shift, length = (
+        torch.randint(low, high, shape, generator=generator, device=device)
+        for low, high in ((-1, 2), (1, 3))
+    )
+    first = (anchors + shift).clamp(min=0)
+    weights = torch.rand(*shape, 2, generator=generator, device=device, dtype=torch.float64)
+    return {"gold_ranges": torch.stack([first, first + length], 2), "gold_weights": weights}
 
 
 def part(tensors: Tensors, chosen: slice) -> Tensors:
@@ -110,5 +159,7 @@ def part(tensors: Tensors, chosen: slice) -> Tensors:
 
 
 def outputs(result: object) -> list[Tensor]:
-    """The tensors of a result."""
-    return [result] if isinstance(result, Tensor) else [t for t in result if t is not None]
+    """The tensors of a result, those of results within it as well."""
+    if isinstance(result, Tensor):
+        return [result]
+    return [tensor for one in result if one is not None for tensor in outputs(one)]

@@ -6,13 +6,25 @@ from typing import Any, NamedTuple, Protocol
 import torch
 
 from benchmarks import torch_versions, traffic
-from benchmarks.gpu.questions import OPERATIONS, SEARCH_K, Tensors, batch, corpus
+from benchmarks.gpu.questions import (
+    GAMMA,
+    LAM,
+    MOST_PIECES,
+    OPERATIONS,
+    SEARCH_K,
+    Tensors,
+    batch,
+    corpus,
+    sweep_tensors,
+)
 from benchmarks.gpu.timing import Measured
 from benchmarks.traffic import Traffic
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 N_CHUNKS = 1_000_000
 LIST_LENGTH = 100
+PRODUCTS = ("search", "search_expand", "corpus_masks")  # of queries with all rows
+WITHOUT_ROWS = ("expand", "window_expand", "spans", "rank_fusion", "parameter_sweep")
 MOST_SETS = 32  # questions per CUDA graph
 EAGER_BYTES = 2**32  # of one gather; more queries are answered one part after the other
 
@@ -44,16 +56,18 @@ class Case(NamedTuple):
         """The case in words."""
         name = str(self.dtype).removeprefix("torch.")
         words = [self.operation]
-        if self.operation not in ("expand", "window_expand", "spans", "rank_fusion"):
+        if self.operation not in WITHOUT_ROWS:
             words.append(f"D={self.dim} {name}")
         if self.n_queries:
-            words.append(f"B={self.n_queries} K={self.k}")
+            words.append(f"B={self.n_queries}" + f" K={self.k}" * (self.k > 0))
         return " ".join(words)
 
 
 # B, K: from one question of an interactive user to a batch job of 1,000,000 hits.
 HIT_SIZES = [(1, 5), (8192, 10), (16, 10), (100, 10), (2000, 10), (100_000, 10)]
 SEARCH_SIZES = [(1024, SEARCH_K), (1, SEARCH_K), (64, SEARCH_K)]
+MASK_QUERIES = 256  # of all rows, whatever the hits
+SWEEP_SIZES = [(1000, 10), (1, 10)]
 # The fourth, fp32 last, costs most memory and says least.
 DIMS, DTYPES = (768, 384, 1024, 3072), (F16, F32, BF16)
 
@@ -72,7 +86,13 @@ def cases() -> list[Case]:
                     found.append(Case(rank + late, name, dim, dtype, n_queries, k, is_compiled))
             for s, (n_queries, k) in enumerate(SEARCH_SIZES):
                 is_compiled = s == 0 and is_first
-                found.append(Case(d + t + s, "search", dim, dtype, n_queries, k, is_compiled))
+                for name in ("search", "search_expand"):
+                    late = 0 if name == "search" else 1
+                    found.append(
+                        Case(d + t + s + late, name, dim, dtype, n_queries, k, is_compiled)
+                    )
+            masks = Case(2 + d + t, "corpus_masks", dim, dtype, MASK_QUERIES)
+            found.append(masks._replace(is_compiled=(d, t) == (0, 0)))
             for name in ("row_scale", "continuity"):
                 found.append(Case(1 + d + t, name, dim, dtype, is_compiled=(d, t) == (0, 0)))
     for s, (n_queries, k) in enumerate(HIT_SIZES):
@@ -80,6 +100,8 @@ def cases() -> list[Case]:
             found.append(Case(1 + 2 * (s > 1), name, 8, F16, n_queries, k, s == 1))
     for s, n_queries in enumerate((2000, 1, 100, 100_000)):
         found.append(Case(s, "rank_fusion", 8, F16, n_queries, LIST_LENGTH, s == 0))
+    for s, (n_queries, k) in enumerate(SWEEP_SIZES):
+        found.append(Case(2 + s, "parameter_sweep", 8, F16, n_queries, k, s == 0))
     return sorted(found, key=lambda case: case.rank)  # stable
 
 
@@ -98,6 +120,11 @@ def moved_bytes(case: Case, n_chunks: int, window: int = 1) -> Traffic:
         "window_expand": lambda: traffic.window_expand(b, k, window, window),
         "spans": lambda: traffic.spans(b, k * (2 * window + 1)),
         "search": lambda: traffic.search(b, n_chunks, k, row, query),
+        "search_expand": lambda: traffic.search_expand(b, n_chunks, k, window, row, query),
+        "corpus_masks": lambda: traffic.corpus_masks(b, n_chunks, window, row, query),
+        "parameter_sweep": lambda: traffic.parameter_sweep(
+            b, k, window, min(MOST_PIECES, k + 1), 2, (len(LAM), len(GAMMA))
+        ),
         "rank_fusion": lambda: traffic.rank_fusion(b, 2 * k),
     }[case.operation]()
 
@@ -114,6 +141,9 @@ def arguments(case: Case, t: Tensors) -> tuple[object, ...]:
         "window_expand": lambda: (t["hits"], t["doc_offsets"]),
         "spans": lambda: (t["ids"], t["doc_offsets"]),
         "search": lambda: (t["queries"], t["embeddings"], case.k, t["row_scale"]),
+        "search_expand": lambda: (*(t[name] for name in judged[:3]), case.k, t["row_scale"]),
+        "corpus_masks": lambda: tuple(t[name] for name in (*judged[:3], "row_scale")),
+        "parameter_sweep": lambda: (*sweep_tensors(t), LAM, GAMMA),
         "rank_fusion": lambda: ([t["first"], t["second"]],),
     }[case.operation]()
 
@@ -150,7 +180,7 @@ class Inputs:
             self.rows, self.key = corpus(n_chunks, *key, self.timer.device), key
         if not case.n_queries:
             return [self.rows]
-        sets = 1 if case.operation == "search" else min(MOST_SETS, max(1, 4096 // case.n_queries))
+        sets = 1 if case.operation in PRODUCTS else min(MOST_SETS, max(1, 4096 // case.n_queries))
         return [
             batch(self.rows, case.n_queries, case.k, length=case.k, seed=seed)
             for seed in range(sets)
@@ -178,7 +208,7 @@ def _times(case: Case, timer: Timer, sets: list[Tensors]) -> dict[str, Callable[
     found = {"eager": lambda: _median(timer, lambda t: eager(case, t), sets)}
     if case.is_compiled:
         found["compiled"] = compiled
-    if case.operation == "search":
+    if case.operation in PRODUCTS:
         found["torch.mm"] = product
     return found
 
@@ -209,7 +239,7 @@ def measure(case: Case, timer: Timer, inputs: Inputs, ceilings: dict[str, float]
         "against": {},
         "notes": [] if ours.method == "graph" else [f"timed by {ours.method}"],
     }
-    if case.operation == "search":
+    if case.operation in PRODUCTS:
         flops = 2 * case.n_queries * n_chunks * case.dim
         row["product_share"] = flops / seconds / ceilings["bf16"]
     if case.n_queries == 1:

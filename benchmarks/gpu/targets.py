@@ -22,7 +22,7 @@ def targets(row: dict[str, Any]) -> list[tuple[str, float, float]]:
         found += [("of one launch", 1 / row["launches"], 1)] if row["launches"] else []
         found += [("x eager", against["eager"], 10)] if "eager" in against else []
     is_large = row["n_chunks"] >= 1_000_000 and row["n_queries"] >= 1024
-    if operation == "search" and is_large and "torch.mm" in against:
+    if operation in ("search", "search_expand") and is_large and "torch.mm" in against:
         found.append(("of torch.mm", against["torch.mm"], 0.65 if row["dim"] >= 768 else 0.5))
     return found
 
