@@ -13,9 +13,9 @@ namespace {
 
 constexpr float NOT_A_NUMBER = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t QUERY_BYTES = 64 << 20, MAX_QUERIES = 4096;
-// Queries of a product, and a thread's room for the cosines of a tile of rows with them. As much
-// again for rows widened, and for penalties.
-constexpr int64_t MAX_GROUP = 256, TILE_BYTES = 4 << 20;
+// Queries of a product, a thread's room for the cosines of a tile of rows with them, and that of
+// all threads. As much again for rows widened, and for penalties.
+constexpr int64_t MAX_GROUP = 1024, TILE_BYTES = 4 << 20, ALL_TILE_BYTES = 64 << 20;
 constexpr int64_t MAX_TILE = 4096, MIN_TILE = 32;
 // Rows that stay in the first-level cache while every query reads them.
 constexpr int64_t CACHED_BYTES = 1 << 15;
@@ -35,7 +35,8 @@ int64_t block_size(const Tensor& queries) {
 // r - tile.begin + halo.
 class CorpusJudge::Worker {
  public:
-  Worker(const CorpusJudge& judge, int64_t group);
+  // One of n_threads that do the same.
+  Worker(const CorpusJudge& judge, int64_t group, int64_t n_threads);
   int64_t tile_size() const { return size_; }
   // Writes the results of a group of the block's queries; with canonical scores alone, or with a
   // product: false when one is seen to be farther off than rows of unit length explain.
@@ -95,10 +96,11 @@ void CorpusJudge::run(uint32_t* bits, float* relevance) {
     const bool is_exact = relevance != nullptr || count <= CANONICAL_QUERIES || !product_is_exact();
     const int64_t n_groups = (count + MAX_GROUP - 1) / MAX_GROUP;
     const int64_t group = (count + n_groups - 1) / n_groups;
-    const int64_t size = Worker(*this, group).tile_size();
+    const int64_t n_threads = torch::stable::get_num_threads();
+    const int64_t size = Worker(*this, group, n_threads).tile_size();
     const int64_t n_tiles = (rows_.count() + size - 1) / size;
     parallel_for(n_tiles * n_groups, 1, [&](int64_t from, int64_t to) {
-      Worker worker(*this, group);
+      Worker worker(*this, group, n_threads);
       for (int64_t item = from; item < to; ++item) {
         const int64_t begin = item / n_groups * size, low = item % n_groups * group;
         const Range tile{begin, std::min(begin + size, rows_.count())};
@@ -116,12 +118,12 @@ float CorpusJudge::cohesion(int64_t row, int64_t offset) const {
   return continuity_(std::abs(offset) - 1, left);
 }
 
-CorpusJudge::Worker::Worker(const CorpusJudge& judge, int64_t group)
+CorpusJudge::Worker::Worker(const CorpusJudge& judge, int64_t group, int64_t n_threads)
     : judge_(judge), rows_(judge.rows_), row_stride_(padded(rows_.dim())) {
   const int64_t halo = judge.halo_;
   const int64_t entries =
       std::max({group, 2 * halo, rows_.is_float32() ? int64_t{1} : row_stride_});
-  const int64_t most = TILE_BYTES / (4 * entries) - 2 * halo;
+  const int64_t most = std::min(TILE_BYTES, ALL_TILE_BYTES / n_threads) / (4 * entries) - 2 * halo;
   const int64_t needed = (std::max<int64_t>(rows_.count(), 1) + 31) / 32 * 32;
   size_ = std::min(needed, std::clamp<int64_t>(most / 32 * 32, MIN_TILE, MAX_TILE));
   stride_ = size_ + 2 * halo;

@@ -11,14 +11,14 @@ namespace scar_gpu {
 namespace {
 
 constexpr float INF = std::numeric_limits<float>::infinity();
-// A thread's room for the products of a tile of rows with a group of queries: what stays in its
-// cache. As much again for rows widened.
-constexpr int64_t PRODUCT_BYTES = 1 << 20;
+// A thread's room for the products of a tile of rows with a group of queries, and that of all
+// threads. As much again for rows widened.
+constexpr int64_t PRODUCT_BYTES = 4 << 20, ALL_PRODUCT_BYTES = 64 << 20;
 constexpr int64_t MAX_TILE = 16384, MIN_TILE = 16;
 
 }  // namespace
 
-Searcher::Filter::Filter(Searcher& searcher, Range queries, Best* best)
+Searcher::Filter::Filter(Searcher& searcher, Range queries, Best* best, int64_t n_threads)
     : searcher_(searcher),
       rows_(searcher.rows_),
       queries_(queries),
@@ -28,8 +28,8 @@ Searcher::Filter::Filter(Searcher& searcher, Range queries, Best* best)
       thresholds_(queries.end - queries.begin),
       passed_(group_) {
   const int64_t entries = rows_.is_float32() ? group_ : std::max(group_, stride_);
-  size_ = std::min(rows_.count(),
-                   std::clamp<int64_t>(PRODUCT_BYTES / (4 * entries), MIN_TILE, MAX_TILE));
+  const int64_t bytes = std::min(PRODUCT_BYTES, ALL_PRODUCT_BYTES / n_threads);
+  size_ = std::min(rows_.count(), std::clamp<int64_t>(bytes / (4 * entries), MIN_TILE, MAX_TILE));
   products_.reset(new float[size_ * group_]);
   wide_.reset(rows_.is_float32() ? nullptr : new float[size_ * stride_]);
   scales_.resize(size_);

@@ -7,9 +7,10 @@ namespace scar_gpu {
 
 class Searcher::Filter {
  public:
-  static constexpr int64_t GROUP = 256;  // queries of a product
-  // Of the block's queries in `queries`, whose k best are kept from best[queries.begin] on.
-  Filter(Searcher& searcher, Range queries, Best* best);
+  static constexpr int64_t GROUP = 1024;  // queries of a product
+  // Of the block's queries in `queries`, whose k best are kept from best[queries.begin] on; one of
+  // n_threads that do the same.
+  Filter(Searcher& searcher, Range queries, Best* best, int64_t n_threads);
 
   // False when a product and its canonical score differ by more than float32 arithmetic explains.
   bool run(Range rows);

@@ -131,7 +131,8 @@ bool Searcher::filter(int64_t count) {
       const int64_t part = item / slices, slice = item % slices;
       const Range rows{rows_.count() * part / parts, rows_.count() * (part + 1) / parts};
       const Range queries{count * slice / slices, count * (slice + 1) / slices};
-      if (!Filter(*this, queries, best_.data() + part * count).run(rows)) is_exact = false;
+      if (!Filter(*this, queries, best_.data() + part * count, n_threads).run(rows))
+        is_exact = false;
     }
   });
   if (!is_exact) {

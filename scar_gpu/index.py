@@ -186,7 +186,7 @@ class ChunkIndex:
         return api.neighbor_scores(
             queries,
             self.embeddings,
-            self.table(window),
+            self._table(window),
             hits,
             lam=lam,
             gamma=gamma,
@@ -211,7 +211,7 @@ class ChunkIndex:
         return api.scar_expand(
             queries,
             self.embeddings,
-            self.table(window),
+            self._table(window),
             hits,
             lam=lam,
             gamma=gamma,
@@ -253,7 +253,7 @@ class ChunkIndex:
         return api.search_expand(
             queries,
             self.embeddings,
-            self.table(window),
+            self._table(window),
             k,
             lam=lam,
             gamma=gamma,
@@ -277,7 +277,7 @@ class ChunkIndex:
         return api.corpus_masks(
             queries,
             self.embeddings,
-            self.table(window),
+            self._table(window),
             lam=lam,
             gamma=gamma,
             contiguous=contiguous,
@@ -289,7 +289,7 @@ class ChunkIndex:
         """Build a FAISS index of the unit rows: `scar_gpu.faiss_index.to_faiss` on this index."""
         return to_faiss(self.embeddings, self.row_scale, description, inner_product=inner_product)
 
-    def table(self, window: int | None) -> Tensor:
+    def _table(self, window: int | None) -> Tensor:
         """The continuity table of a window up to the index's own, [window, N]."""
         if window is None:
             return self.continuity

@@ -166,7 +166,7 @@ def _tiles(
     """The tiles that some query may return a row of, in order, the next one read ahead."""
     checks.check_at_least("tile_bytes", tile_bytes, 1)
     operation_checks.search(queries, index.embeddings, k, index.row_scale, row_ranges)
-    table = index.table(window)
+    table = index._table(window)
     n_chunks = index.n_chunks
     if row_ranges is not None:
         _check_ranges(row_ranges, n_chunks)

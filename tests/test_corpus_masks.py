@@ -199,6 +199,17 @@ def test_passes_over_blocks_of_queries_and_rows(run, monkeypatch):
 
 
 @only_on("cpu")
+@pytest.mark.parametrize("dtype", ROW_DTYPES, ids=str)
+def test_groups_of_queries(run, dtype):
+    """2,500 queries are three products per tile; 5,000 are two blocks."""
+    data = random_corpus(100, 40, dtype=dtype)
+    queries = random_queries(data.embeddings, 5000)
+    expected = judged(run, queries, data).mask
+    for batch in (2500, 5000):
+        assert torch.equal(unpacked(masks_of(run, queries[:batch], data), data), expected[:batch])
+
+
+@only_on("cpu")
 @pytest.mark.parametrize("batch", [2, 20, 300])
 @pytest.mark.parametrize("window", [1, 5])
 def test_tiles_and_documents_of_any_length(run, batch, window):

@@ -60,8 +60,9 @@ def test_the_number_of_rows_and_of_tiles_does_not_show(rows):
 
 
 @only_on("cpu")
-def test_threads_that_share_a_batch_agree_on_ties(threads):
-    """Each of four threads takes a part of the rows; a zero query ties with all of them."""
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_threads_that_share_a_batch_agree_on_ties(threads, dtype):
+    """Each takes a part of the rows, in several tiles; a zero query ties with all of them."""
     import scar_gpu
     from scar_gpu import reference
 
@@ -70,6 +71,7 @@ def test_threads_that_share_a_batch_agree_on_ties(threads):
     asked = torch.randint(0, 2, (40, 16), generator=generator) * 2.0 - 1
     asked[7] = 0
     scale = torch.full((20_000,), 0.25)
+    rows = rows.to(dtype)
     expected = reference.search(asked, rows, 30, row_scale=scale)
     assert expected.ids[7].tolist() == list(range(30))
     for count in (1, 2, 4, 7):
