@@ -37,6 +37,7 @@ RESULT_DTYPES = {
     "search": (I64, F32),
     "corpus_masks": (I32, F32),  # the second on request
     "search_expand": (I64, F32, F32, F32, torch.bool, I64, F32, I32, I32),
+    "parameter_sweep": (I32, F32),
 }
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -286,6 +287,20 @@ def test_output_of_the_tests_is_understood():
     assert (stopped.is_finished, stopped.passed, stopped.is_good) == (False, 2, True)
     assert not case_tables.read_outcome("usage error", 4, 0.1).is_good
     assert not case_tables.read_outcome("", None, 0.1).is_good
+
+
+@only_on("cpu")
+def test_the_tests_that_run_on_a_gpu_need_no_optional_package():
+    optional = re.compile(
+        r"^\s*(from|import) (scar_gpu\.(text|evaluation|cli)|faiss|peers)\b", re.M
+    )
+    elsewhere = [ROOT / path for path in case_tables.ELSEWHERE]
+    assert all(path.exists() for path in elsewhere)
+    tests = set((ROOT / "tests").rglob("test_*.py"))
+    left_out = {test for test in tests if {test, *test.parents} & set(elsewhere)}
+    assert len(tests - left_out) > 20
+    assert [test.name for test in tests - left_out if optional.search(test.read_text())] == []
+    assert any(optional.search(test.read_text()) for test in left_out)
 
 
 @only_on("cpu")

@@ -1,14 +1,16 @@
 """parameter_sweep: the ordinary functions at every point of a grid, exactly."""
 
+import functools
 import inspect
 import math
 
 import pytest
 import torch
 
-from tests.backends import bits, only_on
+from tests.backends import only_on
 from tests.closeness import assert_equal, assert_same_bits
 from tests.corpora import LAYOUTS, random_corpus, random_hits, random_queries, seeded, sign_corpus
+from tests.fusion_backend import install_triton_launcher
 
 NAN, INF = math.nan, math.inf
 LAM, GAMMA = (0.0, 0.1, 0.5), (0.9, 0.25, -0.5, 1.1)
@@ -16,14 +18,25 @@ LAM, GAMMA = (0.0, 0.1, 0.5), (0.9, 0.25, -0.5, 1.1)
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def around(index_tensors, hits, window):
-    """What is gathered once: relevance, and relevance and continuity of the neighbours."""
+@pytest.fixture(scope="module", autouse=True)
+def launcher(backend):
+    """The GPU path below the public function; it is made of PyTorch's own kernels."""
+    return install_triton_launcher("parameter_sweep") if backend == "triton" else None
+
+
+def on_cpu(name, *args, **options):
     import scar_gpu
 
+    return getattr(scar_gpu, name)(*args, **options)
+
+
+def around(index_tensors, hits, window, call):
+    """What is gathered once: relevance, and relevance and continuity of the neighbours."""
     queries, data = index_tensors
-    judged = scar_gpu.neighbor_scores(
-        queries, data.embeddings, data.continuity, hits, lam=0.0, row_scale=data.row_scale
-    )
+    judged = call(
+        "neighbor_scores", queries, data.embeddings, data.continuity, hits, lam=0.0,
+        row_scale=data.row_scale,
+    )  # fmt: skip
     continuity = torch.full(judged.scores.shape, NAN)
     n = len(data.row_scale)
     for b, k, j in judged.scores.isfinite().nonzero().tolist():
@@ -42,26 +55,26 @@ def random_gold(n, b, pieces, measures):
     return torch.stack([first, first + length], 2), weights
 
 
-def random_case(b, k, window, n, dim=24, make=random_corpus):
+def random_case(b, k, window, n, dim=24, make=random_corpus, call=on_cpu):
     data = make(n, dim, window=window)
     hits = random_hits(n, b, k)
     queries = random_queries(data.embeddings, b)
     gold = random_gold(n, b, 6, 3)
-    return (queries, data), (hits, *around((queries, data), hits, window), *gold)
+    return (queries, data), (hits, *around((queries, data), hits, window, call), *gold)
 
 
-@pytest.fixture(params=["public", "reference", "gpu path"])
-def sweep(request):
-    """Three ways to the same figures; the GPU path by its launcher, on CPU tensors."""
-    import scar_gpu
+@pytest.fixture
+def swept(run):
+    """The public function on the backend's device."""
+    return functools.partial(run, "parameter_sweep")
+
+
+@pytest.fixture(params=["public", "reference"])
+def sweep(request, swept):
+    """Hand-computed cases hold the definition to account as well."""
     from scar_gpu import reference
-    from scar_gpu.kernels.parameter_sweep import launch_parameter_sweep
 
-    def launched(*arguments, contiguous=False):
-        return scar_gpu.ParameterSweep(*launch_parameter_sweep(*arguments, contiguous))
-
-    functions = (scar_gpu.parameter_sweep, reference.parameter_sweep, launched)
-    return functions[("public", "reference", "gpu path").index(request.param)]
+    return swept if request.param == "public" else reference.parameter_sweep
 
 
 def by_hand(hits, relevance, neighbors, continuity, pieces):
@@ -122,21 +135,20 @@ def test_nan_admits_nothing(sweep):
     assert found.covered.tolist() == [[[[1]]]]
 
 
-@only_on("cpu")
+@only_on("cpu", "cuda")  # the interpreter would take minutes for the expansions
 @pytest.mark.parametrize("contiguous", [False, True])
 @pytest.mark.parametrize("make", [random_corpus, sign_corpus])
 @pytest.mark.parametrize(
     "shape", [(0, 3, 1, 9), (2, 0, 1, 9), (4, 3, 0, 9), (1, 1, 1, 1), (5, 7, 3, 31), (33, 5, 2, 64)]
 )
-def test_counts_are_those_of_the_ordinary_functions(shape, make, contiguous):
-    import scar_gpu
-
-    (queries, data), case = random_case(*shape, make=make)
-    found = scar_gpu.parameter_sweep(*case, LAM, GAMMA, contiguous=contiguous)
+def test_counts_are_those_of_the_ordinary_functions(run, swept, shape, make, contiguous):
+    (queries, data), case = random_case(*shape, make=make, call=run)
+    found = swept(*case, LAM, GAMMA, contiguous=contiguous)
     ranges, weights = case[4:]
     for i, lam in enumerate(LAM):
         for j, gamma in enumerate(GAMMA):
-            expansion = scar_gpu.scar_expand(
+            expansion = run(
+                "scar_expand",
                 queries,
                 data.embeddings,
                 data.continuity,
@@ -153,14 +165,12 @@ def test_counts_are_those_of_the_ordinary_functions(shape, make, contiguous):
                 torch.testing.assert_close(found.covered[b, :, i, j], total.float())
 
 
-@only_on("cpu")
 @pytest.mark.parametrize("contiguous", [False, True])
-def test_the_reference_agrees(contiguous):
-    import scar_gpu
+def test_the_reference_agrees(swept, contiguous):
     from scar_gpu import reference
 
     _, case = random_case(9, 6, 2, 40)
-    ours = scar_gpu.parameter_sweep(*case, LAM, GAMMA, contiguous=contiguous)
+    ours = swept(*case, LAM, GAMMA, contiguous=contiguous)
     exact = reference.parameter_sweep(*case, LAM, GAMMA, contiguous=contiguous)
     assert_equal(ours.chunks, exact.chunks)
     # Both add up in float64 in the order of the pieces; ours rounds once.
@@ -168,10 +178,8 @@ def test_the_reference_agrees(contiguous):
     assert len(set(ours.chunks.flatten().tolist())) > 5
 
 
-@only_on("cpu")
-def test_a_score_at_its_threshold_is_decided_in_float32():
+def test_a_score_at_its_threshold_is_decided_in_float32(swept):
     """The threshold rounds to S or away from it; a quotient would decide otherwise."""
-    import scar_gpu
     from scar_gpu import reference
 
     relevance = torch.rand(1, 500, generator=seeded(0))
@@ -181,38 +189,29 @@ def test_a_score_at_its_threshold_is_decided_in_float32():
     neighbors = torch.stack([at, torch.nextafter(at, torch.tensor(2.0))], 2)
     case = (hits, relevance, neighbors, torch.ones(1, 500, 2))
     gold = (torch.zeros(1, 0, 2, dtype=torch.int64), torch.zeros(1, 0, 1, dtype=torch.float64))
-    assert scar_gpu.parameter_sweep(*case, *gold, [0.3], [gamma]).chunks.item() == 1000
+    assert swept(*case, *gold, [0.3], [gamma]).chunks.item() == 1000
     assert reference.parameter_sweep(*case, *gold, [0.3], [gamma]).chunks.item() == 1000
     by_quotient = (neighbors / relevance[:, :, None] > gamma).sum().item()
     assert by_quotient != 500
 
 
-@only_on("cpu")
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts_and_inputs_kept(layout):
-    import scar_gpu
-
+def test_layouts_and_dtypes_of_hits(swept, device, layout):
+    """`run` checks that inputs are kept."""
     _, case = random_case(4, 5, 2, 40)
-    before = [bits(tensor).clone() for tensor in case]
-    expected = scar_gpu.parameter_sweep(*case, LAM, GAMMA)
-    arranged = [LAYOUTS[layout](tensor) for tensor in case]
-    arranged[0] = arranged[0].int()
-    assert_same_bits(scar_gpu.parameter_sweep(*arranged, LAM, GAMMA), expected)
-    for tensor, old in zip(case, before, strict=True):
-        assert torch.equal(bits(tensor), old)
+    expected = swept(*case, LAM, GAMMA)
+    arranged = [LAYOUTS[layout](tensor.to(device)) for tensor in (case[0].int(), *case[1:])]
+    assert_same_bits(swept(*arranged, LAM, GAMMA), expected)
 
 
-@only_on("cpu")
-def test_grid_points_and_queries_stand_alone(threads):
-    import scar_gpu
-
+def test_grid_points_and_queries_stand_alone(swept, threads):
     _, case = random_case(40, 5, 2, 60)
     threads(2)
-    whole = scar_gpu.parameter_sweep(*case, LAM, GAMMA)
+    whole = swept(*case, LAM, GAMMA)
     threads(1)
-    assert_same_bits(scar_gpu.parameter_sweep(*case, LAM, GAMMA), whole)
+    assert_same_bits(swept(*case, LAM, GAMMA), whole)
     for i, j, b in ((0, 3, 7), (2, 1, 39)):
-        alone = scar_gpu.parameter_sweep(*(t[b : b + 1] for t in case), LAM[i : i + 1], [GAMMA[j]])
+        alone = swept(*(t[b : b + 1] for t in case), LAM[i : i + 1], [GAMMA[j]])
         assert alone.chunks.item() == whole.chunks[b, i, j]
         assert_same_bits(alone.covered[0, :, 0, 0].clone(), whole.covered[b, :, i, j].clone())
 
@@ -307,3 +306,17 @@ def test_the_gpu_path_is_the_one_registered():
     from scar_gpu.library import launcher
 
     assert launcher("parameter_sweep") is launch_parameter_sweep
+
+
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_the_gpu_path_looks_at_no_value(contiguous):
+    """Nothing waits for the device: tensors without values will do."""
+    from scar_gpu.kernels.parameter_sweep import launch_parameter_sweep
+
+    tensors = [tensor.to("meta") for tensor in random_case(5, 4, 2, 40)[1]]
+    chunks, covered = launch_parameter_sweep(*tensors, list(LAM), list(GAMMA), contiguous)
+    assert (chunks.shape, covered.shape) == ((5, 3, 4), (5, 3, 3, 4))
+    for look in (lambda t: t[0, 0].item(), lambda t: t.tolist(), lambda t: t[t > 0],
+                 lambda t: t.nonzero(), lambda t: bool(t.any())):  # fmt: skip
+        with pytest.raises((RuntimeError, NotImplementedError), match="meta"):
+            look(tensors[0])
