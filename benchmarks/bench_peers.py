@@ -60,7 +60,7 @@ def add_rows(report, benchmark, work, functions, ours, rounds):
 
 def test_windows(small_corpus, shape, report, benchmark):
     index = small_corpus.index
-    n_queries = max(4, shape.n_queries // 64)
+    n_queries = max(4, shape.n_queries // 256)
     hits = small_corpus.hits[:n_queries]
 
     def ours():
