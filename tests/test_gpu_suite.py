@@ -422,6 +422,27 @@ def test_checks_notice_a_wrong_result(monkeypatch, name, place, message):
 
 
 @only_on("cpu")
+@pytest.mark.parametrize(
+    ("name", "check", "message"),
+    [("parameter_sweep", lambda: correctness.against_cpu(CPU, TINY), "reference: result 0 differs"),
+     ("search_expand", lambda: correctness.against_reference(CPU, TINY, 24, torch.float32),
+      "three calls: result 0 differs in 1 of"),
+     ("search_expand", lambda: correctness.beyond_int32(CPU, TINY, 2**30), "result 0 differs")],
+)  # fmt: skip
+def test_checks_notice_a_wrong_number(monkeypatch, name, check, message):
+    operation = questions.OPERATIONS[name]
+
+    def planted(t):
+        result = operation(t)
+        questions.outputs(result)[0][0, 0].sub_(len(t["embeddings"]))
+        return result
+
+    monkeypatch.setitem(questions.OPERATIONS, name, planted)
+    with pytest.raises(AssertionError, match=f"{name}.*{message}"):
+        check()
+
+
+@only_on("cpu")
 def test_checks_notice_a_graph_that_keeps_its_first_inputs():
     with pytest.raises(AssertionError, match=r"in a graph: result \d differs"):
         correctness.graphs(CPU, TINY, lambda calls: [call() for call in calls] and (lambda: None))

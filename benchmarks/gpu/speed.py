@@ -85,16 +85,15 @@ def cases() -> list[Case]:
                     late = 2 * (name == "scar_expand")
                     found.append(Case(rank + late, name, dim, dtype, n_queries, k, is_compiled))
             for s, (n_queries, k) in enumerate(SEARCH_SIZES):
-                is_compiled = s == 0 and is_first
-                for name in ("search", "search_expand"):
-                    late = 0 if name == "search" else 1
-                    found.append(
-                        Case(d + t + s + late, name, dim, dtype, n_queries, k, is_compiled)
-                    )
+                rank, is_compiled = d + t + s, s == 0 and is_first
+                found.append(Case(rank, "search", dim, dtype, n_queries, k, is_compiled))
+                is_compiled = (d, t, s) == (0, 0, 0)
+                found.append(Case(rank + 1, "search_expand", dim, dtype, n_queries, k, is_compiled))
+            is_compiled = (d, t) == (0, 0)
             masks = Case(2 + d + t, "corpus_masks", dim, dtype, MASK_QUERIES)
-            found.append(masks._replace(is_compiled=(d, t) == (0, 0)))
+            found.append(masks._replace(is_compiled=is_compiled))
             for name in ("row_scale", "continuity"):
-                found.append(Case(1 + d + t, name, dim, dtype, is_compiled=(d, t) == (0, 0)))
+                found.append(Case(1 + d + t, name, dim, dtype, is_compiled=is_compiled))
     for s, (n_queries, k) in enumerate(HIT_SIZES):
         for name in ("expand", "window_expand", "spans"):
             found.append(Case(1 + 2 * (s > 1), name, 8, F16, n_queries, k, s == 1))
