@@ -542,7 +542,7 @@ def test_torch_versions_are_the_same_operations(window):
     assert_equal(one_call.expansion.ids, united.ids)
     masks = torch_versions.corpus_masks(*args[:3], t["row_scale"])
     assert_equal(masks, reference.corpus_masks(*args[:3], row_scale=t["row_scale"]).bits)
-    sweep = (*questions.sweep_tensors(t), questions.LAM, questions.GAMMA)
+    sweep = (*questions.sweep_tensors(t), questions.LAM_GRID, questions.GAMMA_GRID)
     counted, summed = torch_versions.parameter_sweep(*sweep)
     exact = reference.parameter_sweep(*sweep)
     assert_equal(counted, exact.chunks)

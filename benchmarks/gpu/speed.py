@@ -7,8 +7,8 @@ import torch
 
 from benchmarks import torch_versions, traffic
 from benchmarks.gpu.questions import (
-    GAMMA,
-    LAM,
+    GAMMA_GRID,
+    LAM_GRID,
     MOST_PIECES,
     OPERATIONS,
     SEARCH_K,
@@ -122,7 +122,7 @@ def moved_bytes(case: Case, n_chunks: int, window: int = 1) -> Traffic:
         "search_expand": lambda: traffic.search_expand(b, n_chunks, k, window, row, query),
         "corpus_masks": lambda: traffic.corpus_masks(b, n_chunks, window, row, query),
         "parameter_sweep": lambda: traffic.parameter_sweep(
-            b, k, window, min(MOST_PIECES, k + 1), 2, (len(LAM), len(GAMMA))
+            b, k, window, min(MOST_PIECES, k + 1), 2, (len(LAM_GRID), len(GAMMA_GRID))
         ),
         "rank_fusion": lambda: traffic.rank_fusion(b, 2 * k),
     }[case.operation]()
@@ -142,7 +142,7 @@ def arguments(case: Case, t: Tensors) -> tuple[object, ...]:
         "search": lambda: (t["queries"], t["embeddings"], case.k, t["row_scale"]),
         "search_expand": lambda: (*(t[name] for name in judged[:3]), case.k, t["row_scale"]),
         "corpus_masks": lambda: tuple(t[name] for name in (*judged[:3], "row_scale")),
-        "parameter_sweep": lambda: (*sweep_tensors(t), LAM, GAMMA),
+        "parameter_sweep": lambda: (*sweep_tensors(t), LAM_GRID, GAMMA_GRID),
         "rank_fusion": lambda: ([t["first"], t["second"]],),
     }[case.operation]()
 
