@@ -1,5 +1,6 @@
 """The GPU suite without a GPU: its logic runs on CPU tensors with a timer that makes times up."""
 
+import contextlib
 import itertools
 import json
 import re
@@ -14,6 +15,7 @@ import torch
 import scar_gpu
 from benchmarks import gpu_suite, torch_versions
 from benchmarks.gpu import case_tables, comparisons, correctness, questions, speed, suite, targets
+from benchmarks.gpu import timing as gpu_timing
 from benchmarks.gpu.timing import Measured
 from benchmarks.measure import Timing, timing
 from tests.backends import only_on, tensors_in
@@ -422,9 +424,74 @@ def test_checks_notice_a_wrong_result(monkeypatch, name, place, message):
 
 
 @only_on("cpu")
+@pytest.mark.parametrize(
+    ("name", "check", "message"),
+    [("parameter_sweep", lambda: correctness.against_cpu(CPU, TINY), "reference: result 0 differs"),
+     ("search_expand", lambda: correctness.against_reference(CPU, TINY, 24, torch.float32),
+      "three calls: result 0 differs in 1 of"),
+     ("search_expand", lambda: correctness.beyond_int32(CPU, TINY, 2**30), "result 0 differs")],
+)  # fmt: skip
+def test_checks_notice_a_wrong_number(monkeypatch, name, check, message):
+    operation = questions.OPERATIONS[name]
+
+    def planted(t):
+        result = operation(t)
+        questions.outputs(result)[0][0, 0].sub_(len(t["embeddings"]))
+        return result
+
+    monkeypatch.setitem(questions.OPERATIONS, name, planted)
+    with pytest.raises(AssertionError, match=f"{name}.*{message}"):
+        check()
+
+
+@only_on("cpu")
 def test_checks_notice_a_graph_that_keeps_its_first_inputs():
     with pytest.raises(AssertionError, match=r"in a graph: result \d differs"):
         correctness.graphs(CPU, TINY, lambda calls: [call() for call in calls] and (lambda: None))
+
+
+class FakeCuda(SimpleNamespace):
+    """torch.cuda with names for streams; a capture fails as PyTorch's does, and stays there."""
+
+    current = "default"
+
+    def __init__(self):
+        super().__init__(CUDAGraph=object)
+
+    def Stream(self, device):
+        return SimpleNamespace(wait_stream=lambda other: None)
+
+    def current_stream(self, device):
+        return SimpleNamespace(name=self.current, wait_stream=lambda other: None)
+
+    def stream(self, stream):
+        return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def graph(self, graph, stream):
+        self.current = "side"
+        yield
+
+    def set_stream(self, stream):
+        self.current = stream.name
+
+
+@only_on("cpu")
+def test_a_capture_that_fails_leaves_the_stream_as_it_was(monkeypatch):
+    cuda = FakeCuda()
+    timer = gpu_timing.GpuTimer.__new__(gpu_timing.GpuTimer)
+    timer.device = CPU
+    waits = itertools.chain([None], itertools.repeat(RuntimeError("waits for the device")))
+
+    def call():
+        if error := next(waits):
+            assert cuda.current == "side"
+            raise error
+
+    monkeypatch.setattr(torch, "cuda", cuda)
+    with pytest.raises(RuntimeError, match="waits for the device"):
+        timer.capture([call])
+    assert cuda.current == "default"
 
 
 @only_on("cpu")
@@ -475,7 +542,7 @@ def test_torch_versions_are_the_same_operations(window):
     assert_equal(one_call.expansion.ids, united.ids)
     masks = torch_versions.corpus_masks(*args[:3], t["row_scale"])
     assert_equal(masks, reference.corpus_masks(*args[:3], row_scale=t["row_scale"]).bits)
-    sweep = (*questions.sweep_tensors(t), questions.LAM, questions.GAMMA)
+    sweep = (*questions.sweep_tensors(t), questions.LAM_GRID, questions.GAMMA_GRID)
     counted, summed = torch_versions.parameter_sweep(*sweep)
     exact = reference.parameter_sweep(*sweep)
     assert_equal(counted, exact.chunks)

@@ -117,7 +117,7 @@ def against_cpu(device: torch.device, sizes: Sizes) -> str:
         "spans": lambda: reference.spans(ids, few["doc_offsets"]),
         "rank_fusion": lambda: reference.rank_fusion([few["first"], few["second"]]),
         "parameter_sweep": lambda: reference.parameter_sweep(
-            *sweep_tensors(fewer), questions.LAM, questions.GAMMA
+            *sweep_tensors(fewer), questions.LAM_GRID, questions.GAMMA_GRID
         ),
     }
     for name, definition in definitions.items():

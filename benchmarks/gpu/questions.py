@@ -17,7 +17,7 @@ BATCHED = {
 CHUNKS_PER_DOC = 100
 SEARCH_K = 10
 # The grid of parameter_sweep, and the pieces of gold per query (fewer for fewer hits).
-LAM, GAMMA = (0.0, 0.1, 0.3), tuple(round(0.1 * i, 1) for i in range(2, 12))
+LAM_GRID, GAMMA_GRID = (0.0, 0.1, 0.3), tuple(round(0.1 * i, 1) for i in range(2, 12))
 MOST_PIECES = 4
 
 
@@ -70,7 +70,7 @@ OPERATIONS: dict[str, Callable[[Tensors], object]] = {
         t["queries"], t["embeddings"], t["continuity"], row_scale=t["row_scale"]
     ),
     "rank_fusion": lambda t: scar_gpu.rank_fusion([t["first"], t["second"]]),
-    "parameter_sweep": lambda t: scar_gpu.parameter_sweep(*sweep_tensors(t), LAM, GAMMA),
+    "parameter_sweep": lambda t: scar_gpu.parameter_sweep(*sweep_tensors(t), LAM_GRID, GAMMA_GRID),
 }
 ON_ROWS = ("row_scale", "continuity")  # the rest takes a batch of queries
 

@@ -7,8 +7,8 @@ import torch
 
 from benchmarks import torch_versions, traffic
 from benchmarks.gpu.questions import (
-    GAMMA,
-    LAM,
+    GAMMA_GRID,
+    LAM_GRID,
     MOST_PIECES,
     OPERATIONS,
     SEARCH_K,
@@ -85,16 +85,15 @@ def cases() -> list[Case]:
                     late = 2 * (name == "scar_expand")
                     found.append(Case(rank + late, name, dim, dtype, n_queries, k, is_compiled))
             for s, (n_queries, k) in enumerate(SEARCH_SIZES):
-                is_compiled = s == 0 and is_first
-                for name in ("search", "search_expand"):
-                    late = 0 if name == "search" else 1
-                    found.append(
-                        Case(d + t + s + late, name, dim, dtype, n_queries, k, is_compiled)
-                    )
+                rank, is_compiled = d + t + s, s == 0 and is_first
+                found.append(Case(rank, "search", dim, dtype, n_queries, k, is_compiled))
+                is_compiled = (d, t, s) == (0, 0, 0)
+                found.append(Case(rank + 1, "search_expand", dim, dtype, n_queries, k, is_compiled))
+            is_compiled = (d, t) == (0, 0)
             masks = Case(2 + d + t, "corpus_masks", dim, dtype, MASK_QUERIES)
-            found.append(masks._replace(is_compiled=(d, t) == (0, 0)))
+            found.append(masks._replace(is_compiled=is_compiled))
             for name in ("row_scale", "continuity"):
-                found.append(Case(1 + d + t, name, dim, dtype, is_compiled=(d, t) == (0, 0)))
+                found.append(Case(1 + d + t, name, dim, dtype, is_compiled=is_compiled))
     for s, (n_queries, k) in enumerate(HIT_SIZES):
         for name in ("expand", "window_expand", "spans"):
             found.append(Case(1 + 2 * (s > 1), name, 8, F16, n_queries, k, s == 1))
@@ -123,7 +122,7 @@ def moved_bytes(case: Case, n_chunks: int, window: int = 1) -> Traffic:
         "search_expand": lambda: traffic.search_expand(b, n_chunks, k, window, row, query),
         "corpus_masks": lambda: traffic.corpus_masks(b, n_chunks, window, row, query),
         "parameter_sweep": lambda: traffic.parameter_sweep(
-            b, k, window, min(MOST_PIECES, k + 1), 2, (len(LAM), len(GAMMA))
+            b, k, window, min(MOST_PIECES, k + 1), 2, (len(LAM_GRID), len(GAMMA_GRID))
         ),
         "rank_fusion": lambda: traffic.rank_fusion(b, 2 * k),
     }[case.operation]()
@@ -143,7 +142,7 @@ def arguments(case: Case, t: Tensors) -> tuple[object, ...]:
         "search": lambda: (t["queries"], t["embeddings"], case.k, t["row_scale"]),
         "search_expand": lambda: (*(t[name] for name in judged[:3]), case.k, t["row_scale"]),
         "corpus_masks": lambda: tuple(t[name] for name in (*judged[:3], "row_scale")),
-        "parameter_sweep": lambda: (*sweep_tensors(t), LAM, GAMMA),
+        "parameter_sweep": lambda: (*sweep_tensors(t), LAM_GRID, GAMMA_GRID),
         "rank_fusion": lambda: ([t["first"], t["second"]],),
     }[case.operation]()
 

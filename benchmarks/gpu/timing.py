@@ -42,16 +42,19 @@ class GpuTimer:
 
     def capture(self, calls: Sequence[Call]) -> Call:
         """The calls as one CUDA graph, to be replayed; what they return is gone."""
-        stream = torch.cuda.Stream(self.device)
-        stream.wait_stream(torch.cuda.current_stream(self.device))
+        stream, current = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
+        stream.wait_stream(current)
         with torch.cuda.stream(stream):  # libraries make their handles per stream
             for call in calls:
                 call()
-        torch.cuda.current_stream(self.device).wait_stream(stream)
+        current.wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for call in calls:
-                call()
+        try:
+            with torch.cuda.graph(graph, stream=stream):
+                for call in calls:
+                    call()
+        finally:  # after a capture that failed PyTorch stays on its stream
+            torch.cuda.set_stream(current)
         return graph.replay
 
     def measure(self, calls: Sequence[Call], seconds: float = 0.3) -> Measured:
