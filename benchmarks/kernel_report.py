@@ -17,7 +17,8 @@ import triton
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, too
 
 from benchmarks.ahead_of_time import TARGETS, Launch, compile_only
-from benchmarks.kernel_cases import REPORTED, Case
+from benchmarks.kernel_cases import REPORTED
+from benchmarks.kernel_launches import Case
 from benchmarks.machine_code import PARTS, MachineCode, read_machine_code
 
 # Triton 3.6 gives one kernel a few registers more, and counts as spills on CDNA what it keeps in

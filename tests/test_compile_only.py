@@ -14,7 +14,14 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from benchmarks import ahead_of_time, kernel_cases, kernel_report, machine_code, traffic
+from benchmarks import (
+    ahead_of_time,
+    kernel_cases,
+    kernel_launches,
+    kernel_report,
+    machine_code,
+    traffic,
+)
 from benchmarks.gpu.questions import OPERATIONS as OPERATIONS_ON_GPU
 from benchmarks.kernel_report import Row
 from tests.backends import OPERATIONS, only_on
@@ -193,7 +200,7 @@ def test_nothing_is_left_to_compile_after_warmup(monkeypatch, order):
 
 @only_here
 def test_report_prints_a_table_and_fails_on_a_violation(monkeypatch, capsys, tmp_path):
-    cases = [kernel_cases.row_scale(384, torch.float16), kernel_cases.expand(10, 1)]
+    cases = [kernel_launches.row_scale(384, torch.float16), kernel_launches.expand(10, 1)]
     monkeypatch.setattr(kernel_report, "REPORTED", cases)
     file = tmp_path / "report.json"
     assert kernel_report.main(["--targets", "sm_80", "gfx942", "--json", str(file)]) == 0

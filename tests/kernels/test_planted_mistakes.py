@@ -5,7 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
-from benchmarks import ahead_of_time, kernel_cases, kernel_report, machine_code
+from benchmarks import ahead_of_time, kernel_launches, kernel_report, machine_code
 from benchmarks.kernel_report import Row
 from scar_gpu.kernels import dot, neighbor_scores
 from tests.backends import only_on
@@ -15,7 +15,7 @@ TARGETS = tuple(ahead_of_time.TARGETS)
 only_here = only_on("cpu")  # the interpreter compiles nothing
 
 
-def compile_one(target: str, case: kernel_cases.Case) -> Row:
+def compile_one(target: str, case: kernel_launches.Case) -> Row:
     (row,) = kernel_report.report(target, [case])
     return row
 
@@ -25,7 +25,7 @@ def compile_one(target: str, case: kernel_cases.Case) -> Row:
 def test_planted_narrow_loads_are_found(monkeypatch, target):
     """A launcher that forgets the unit of its strides: 125 * 8 columns, seen as 1000."""
     monkeypatch.setattr(neighbor_scores, "stride_unit", lambda matrix: 1)
-    row = compile_one(target, kernel_cases.neighbor_scores(1000, torch.float16))
+    row = compile_one(target, kernel_launches.neighbor_scores(1000, torch.float16))
     assert row.row_bits < 128
     assert any("embedding rows are read" in text for text in row.violations())
 
@@ -41,7 +41,7 @@ def test_planted_narrow_blocks_are_found(monkeypatch, target):
         return blocks | {"LANES": blocks["LANES"] // 2}
 
     monkeypatch.setattr(neighbor_scores, "dot_config", halved)
-    row = compile_one(target, kernel_cases.neighbor_scores(384, torch.float16))
+    row = compile_one(target, kernel_launches.neighbor_scores(384, torch.float16))
     assert any("embedding rows are read 64 bits" in text for text in row.violations())
 
 
@@ -124,7 +124,7 @@ def test_planted_spills_are_found(target):
     """A block of 32,768 numbers, all needed at once, in the registers of one warp."""
     rows, out = torch.empty(2**15), torch.empty(2**15)
     (launch,) = launches_of(target, _greedy_kernel, rows, out, BLOCK=2**15, num_warps=1)
-    case = kernel_cases.expand(1, 0)
+    case = kernel_launches.expand(1, 0)
     found = kernel_report.examine(launch, target, case).violations()
     assert any("spills" in text for text in found), found
 
