@@ -203,6 +203,8 @@ def test_half_precision(corpus, rows, size, report, benchmark):
     def ours():
         return half.search_expand(queries, 10)
 
+    expected = full.search(queries, 10).scores  # whose rows are a rounding away
+    torch.testing.assert_close(ours().hits.scores, expected, atol=1e-5, rtol=0)
     timings = interleaved(
         {"ours": ours, "full": lambda: full.search_expand(queries, 10)}, own_size(size).rounds
     )

@@ -56,6 +56,19 @@ def test_equals_the_single_index(run, backend, device, n_shards, window, order):
         assert_same_bits(backwards, single)
 
 
+def test_results_are_detached(run, device):
+    data = random_corpus(20, 24)
+    found = run("search_expand", random_queries(data.embeddings, 2), data.embeddings,
+                data.continuity, 3, row_scale=data.row_scale)  # fmt: skip
+    expected = merge(device, [found], row_offsets=[0])
+    for tensor in (found.hits.scores, found.neighbors.relevance, found.neighbors.scores):
+        tensor.requires_grad_()
+    merged = merge(device, [found], row_offsets=[0])
+    assert_same_bits(merged, expected)
+    for result in merged:
+        assert not any(tensor.requires_grad for tensor in result)
+
+
 @pytest.mark.parametrize("dim", [4, 64])
 def test_ties_between_shards_go_to_the_smaller_row(run, backend, device, dim):
     n, k = (30, 5) if backend == "triton" else (300, 40)

@@ -76,7 +76,7 @@ def merge_hits(
         ],
         dim=1,
     )
-    scores = torch.cat([found.scores for found in hits], dim=1)
+    scores = torch.cat([found.scores for found in hits], dim=1).detach()
     is_hit = (ids >= 0) & (scores > -_INF)
     scores = scores.masked_fill(~is_hit, -_INF)
     # By score, and among equal scores by id: both sorts keep the order of what is equal.
@@ -89,10 +89,10 @@ def merge_hits(
         return merged
 
     judged = [shard.neighbors for shard in shards if isinstance(shard, SearchExpansion)]
-    relevance = torch.cat([one.relevance for one in judged], dim=1).gather(1, place)
+    relevance = torch.cat([one.relevance for one in judged], dim=1).detach().gather(1, place)
     n_neighbors = judged[0].scores.shape[2]
     of_place = place[:, :, None].expand(-1, -1, n_neighbors)
-    neighbor_scores = torch.cat([one.scores for one in judged], dim=1).gather(1, of_place)
+    neighbor_scores = torch.cat([one.scores for one in judged], dim=1).detach().gather(1, of_place)
     mask = torch.cat([one.mask for one in judged], dim=1).gather(1, of_place)
     neighbors = NeighborScores(
         relevance.masked_fill(~is_hit, -_INF),

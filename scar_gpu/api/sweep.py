@@ -33,8 +33,10 @@ def parameter_sweep(
         chunks[q, l, g]     = |expansion of q at lam[l], gamma[g]|
         covered[q, m, l, g] = sum over the pieces p that hold a row of it of gold_weights[q, p, m]
 
-    S and gamma * relevance are compared in float32 exactly as `neighbor_scores` compares them, so
-    the counts are those of `scar_expand`.
+    On the CPU S and gamma * relevance are compared in float32 exactly as `neighbor_scores` compares
+    them, so the counts are those of `scar_expand`. A GPU gives the same counts as the CPU for the
+    same inputs; `neighbor_scores` rounds S once there, not twice, so the two may part where S is
+    within a rounding of its threshold.
 
     Args:
         hits: [B, K] int32 or int64 rows, best first, -1 for padding.

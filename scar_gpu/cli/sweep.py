@@ -210,6 +210,16 @@ def _write(
     (folder / "sweep.json").write_text(
         json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
     )
-    for number, one in enumerate(swept):
-        name = re.sub(r"[^\w.-]+", "-", one.trial.dataset.name) or str(number)
+    names = _file_names([one.trial.dataset.name for one in swept])
+    for name, one in zip(names, swept, strict=True):
         draw(one, about["budget"], folder / f"{name}-heatmap.png", folder / f"{name}-pareto.png")
+
+
+def _file_names(datasets: list[str]) -> list[str]:
+    """Names of files from names of datasets, numbered where two would be one."""
+    names = [re.sub(r"[^\w.-]+", "-", dataset) for dataset in datasets]
+    folded = [name.casefold() for name in names]
+    return [
+        name if name and folded.count(name.casefold()) == 1 else f"{number}-{name}"
+        for number, name in enumerate(names, 1)
+    ]

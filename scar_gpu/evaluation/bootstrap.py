@@ -12,6 +12,7 @@ from torch import Tensor
 RESAMPLES = 10_000
 SEED = 0
 _CONFIDENCE = 0.95
+_ROUNDING = 1e-12
 # Entries of the block of counts that is in memory at a time: 32 MiB.
 _BLOCK = 1 << 22
 
@@ -119,7 +120,10 @@ def cohens_d(mean: float, deviation: float) -> float:
     """The effect size of paired differences: their mean over their standard deviation."""
     if mean == 0:
         return 0.0
-    return mean / deviation if deviation > 0 else math.copysign(math.inf, mean)
+    # The deviation of equal numbers may be a rounding of their mean instead of 0.
+    if deviation <= _ROUNDING * abs(mean):
+        return math.copysign(math.inf, mean)
+    return mean / deviation
 
 
 def interval(means: Tensor, confidence: float = _CONFIDENCE) -> tuple[list[float], list[float]]:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from scar_gpu.evaluation.bootstrap import RESAMPLES
 from scar_gpu.evaluation.datasets import Dataset, sample_documents
 from scar_gpu.evaluation.measure import measure
 from scar_gpu.evaluation.reading import read_dataset
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", action="append", help="may be repeated; default: the default")
     parser.add_argument("--sample", action="append", default=[], metavar="NAME=DOCUMENTS")
     parser.add_argument("--cache", type=Path, help="folder that keeps vectors")
-    parser.add_argument("--resamples", type=int, default=10_000)
+    parser.add_argument("--resamples", type=int, default=RESAMPLES)
     given = parser.parse_args(arguments)
     from scar_gpu.cli.outputs import check_output, replacing
     from scar_gpu.text.embedding_cache import default_cache_folder
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = [f"--sample {one}" for one in given.sample]
     options += [f"--model {one}" for one in given.model or []]
+    if given.resamples != RESAMPLES:
+        options.append(f"--resamples {given.resamples}")
     names = [folder.resolve().name for folder in given.datasets]
     command = " ".join(
         ["python -m scar_gpu.evaluation.report", *names, *options, "-o", _shown(given.output)]

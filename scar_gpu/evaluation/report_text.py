@@ -89,6 +89,8 @@ def _setting(record: Mapping[str, Any]) -> str:
         f"{table}\nChunks of {settings['chunk_size']} characters, {settings['overlap']} of them "
         f"repeated; {settings['k']} hits per question, from its own document; "
         f"{settings['resamples']:,} resamples of questions. Models: {models}.\n\n"
+        "Intervals take questions as independent. Those of one document are not, so where "
+        "documents are few the intervals are too narrow.\n\n"
         "Recall is the share of a question's gold chunks, coverage the share of its evidence's "
         "characters; full is the share of questions whose evidence is complete.\n"
     )

@@ -23,8 +23,6 @@ from scar_gpu.text.lexical import LexicalIndex
 
 Scope = Literal["document", "corpus"]
 Progress = Callable[[int, int], None]
-# Entries of the lexical lists that are in memory at a time.
-_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -101,22 +99,9 @@ class Trial:
     def lexical_hits(self, depth: int) -> Tensor:
         """The best rows by BM25 of those a question may be answered from: [Q, depth]."""
         if depth not in self.lexical_lists:
-            self.lexical_lists[depth] = self._lexical_hits(depth)
+            found = self.lexical.search(self.questions, depth, row_ranges=self.row_ranges)
+            self.lexical_lists[depth] = found.ids
         return self.lexical_lists[depth]
-
-    def _lexical_hits(self, depth: int) -> Tensor:
-        if self.row_ranges is None:
-            return self.lexical.search(self.questions, depth).ids
-        n_rows = max(depth, self.index.n_chunks)
-        step = max(1, _BLOCK // n_rows)
-        blocks = []
-        for first in range(0, len(self.questions), step):
-            ids = self.lexical.search(self.questions[first : first + step], n_rows).ids
-            low, high = self.row_ranges[first : first + step].unsqueeze(1).unbind(2)
-            ids = torch.where((ids < low) | (ids >= high), -1, ids)
-            order = (ids < 0).byte().sort(dim=1, stable=True).indices  # the rest keeps its order
-            blocks.append(ids.gather(1, order[:, :depth]))
-        return torch.cat(blocks)
 
     def of(self, positions: list[int]) -> Trial:
         """The same corpus with some of the questions, by their positions."""

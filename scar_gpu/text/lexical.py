@@ -104,6 +104,7 @@ class LexicalIndex:
         Raises:
             TypeError: queries is one string, or a query is no string; row_ranges of another dtype.
             ValueError: k < 1; row_ranges of another shape.
+            IndexError: row_ranges that leave the index, or end before they start.
         """
         words = _words("queries", queries)
         checks.check_at_least("k", k, 1)
@@ -115,6 +116,9 @@ class LexicalIndex:
         ids = torch.full((len(words), k), -1, dtype=torch.int64)
         scores = torch.full((len(words), k), -torch.inf)
         for number, (query, (begin, end)) in enumerate(zip(words, ranges, strict=True)):
+            if not 0 <= begin <= end <= self.n_rows:
+                rule = f"satisfy 0 <= start <= end <= {self.n_rows}"
+                checks.fail(IndexError, f"row_ranges[{number}]", rule, f"[{begin}, {end})")
             known = [self._numbers[word] for word in query if word in self._numbers]
             if not known:
                 continue

@@ -106,6 +106,17 @@ def test_leave_one_corpus_out(dataset, options, tmp_path, succeed: Run) -> None:
         assert f"### {name}, fragmented (" in out
 
 
+def test_pictures_of_datasets_whose_names_differ_in_signs_alone(
+    options, tmp_path, succeed: Run
+) -> None:
+    folders = [write_dataset(tmp_path / name, 3, 4) for name in ("a b", "a+b", "c")]
+    output = tmp_path / "swept"
+    succeed("sweep", *folders, *options, "-o", output)
+    assert sorted(path.name for path in output.glob("*-pareto.png")) == [
+        "1-a-b-pareto.png", "2-a-b-pareto.png", "c-pareto.png",
+    ]  # fmt: skip
+
+
 def test_a_folder_without_questions_makes_its_own(tmp_path, options, succeed: Run) -> None:
     folder = tmp_path / "own"
     folder.mkdir()

@@ -62,6 +62,11 @@ def test_differences_without_spread():
     assert differences(same, same)[0] == (0, 0, 0, 0)
     assert differences(more, same)[0] == (1, 1, 1, math.inf)
     assert differences(same[:1], more[:1])[0] == (-1, -1, -1, -math.inf)
+    # Of so many equal numbers neither the mean nor the deviation is exact.
+    for n in (3, 11, 100, 148):
+        tenths = torch.full((n, 1), 0.1, dtype=torch.float64)
+        assert differences(tenths, 0 * tenths, n=5)[0].d == math.inf
+        assert differences(0 * tenths, tenths, n=5)[0].d == -math.inf
 
 
 def test_pairing_narrows_the_interval():

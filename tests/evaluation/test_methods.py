@@ -142,6 +142,12 @@ def test_hybrid_lists_are_fused_with_their_own_document_alone(trial):
     fruit = int(trial.chunks.doc_offsets[1])
     assert all(row < fruit for row in lexical)
     assert all(row >= fruit for row in rows(trial.lexical_hits(50))[1])
+    # Those of a search without a range, as far as they are the document's.
+    ranked = rows(trial.lexical.search(trial.questions, len(trial.chunks)).ids)
+    for own, found, bounds in zip(
+        rows(trial.lexical_hits(50)), ranked, trial.row_ranges.tolist(), strict=True
+    ):
+        assert own == [row for row in found if row in range(*bounds)][:50]
 
 
 def test_some_of_the_questions(trial):

@@ -53,7 +53,8 @@ def test_the_record_survives_json_and_decides_the_text(record):
     assert to_markdown(again, "the command") == text
     assert "\n    the command\n" in text
     for part in (
-        "| one | 6 | ", "### one, fragmented (10 questions), words",
+        "where documents are few the intervals are too narrow", "| one | 6 | ",
+        "### one, fragmented (10 questions), words",
         "### Chosen on other corpora, words", "### Chosen on other documents, hybrid, words",
         "| dataset | model | questions | made questions | chunks |",
     ):  # fmt: skip
@@ -133,9 +134,13 @@ def test_the_command(record, monkeypatch, tmp_path, write_folder):
     assert (given["resamples"], given["cache"]) == (7, tmp_path / "cache")
     text = (tmp_path / "out.md").read_text()
     command = (
-        f"python -m scar_gpu.evaluation.report one two --sample two=1 --model {model} -o out.md"
+        f"python -m scar_gpu.evaluation.report one two --sample two=1 --model {model} "
+        "--resamples 7 -o out.md"
     )
     assert f"\n    {command}\n" in text
     assert to_markdown(json.loads((tmp_path / "out.json").read_text()), command) == text
     assert str(tmp_path) not in text
+    arguments[arguments.index("7")] = "10000"  # the default goes without saying
+    assert report.main(arguments) == 0
+    assert f"--model {model} -o out.md\n" in (tmp_path / "out.md").read_text()
     assert re.search(r"not measured", text)

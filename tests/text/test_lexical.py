@@ -79,6 +79,10 @@ def test_a_query_may_be_restricted_to_a_range_of_rows(lexical):
         ValueError, match=re.escape("row_ranges must have shape [1, 2], got [4, 2]")
     ):
         lexical.search(["dogs"], 1, row_ranges=ranges)
+    for wrong in ([-4, 5], [3, 7], [4, 3]):
+        message = f"row_ranges[1] must satisfy 0 <= start <= end <= 6, got [{wrong[0]}, {wrong[1]})"
+        with pytest.raises(IndexError, match=re.escape(message)):
+            lexical.search(["dogs"] * 2, 1, row_ranges=torch.tensor([[0, 6], wrong]))
 
 
 def test_chunks_are_found_by_their_headings():
