@@ -71,8 +71,8 @@ CorpusJudge::CorpusJudge(const Tensor& queries, const Tensor& embeddings, const 
     : rows_(embeddings, "embeddings"),
       continuity_(continuity, "continuity"),
       row_scale_(optional_view<float, 1>(row_scale, "row_scale")),
-      lam_(static_cast<float>(lam)),
-      gamma_(static_cast<float>(gamma)),
+      lam_(finite_float("lam", lam)),
+      gamma_(finite_float("gamma", gamma)),
       contiguous_(contiguous),
       n_queries_(queries.size(0)),
       window_(continuity_.size(0)),
@@ -80,8 +80,7 @@ CorpusJudge::CorpusJudge(const Tensor& queries, const Tensor& embeddings, const 
       block_(block_size(queries)),
       words_((rows_.count() + 31) / 32),
       queries_(queries, block_) {
-  check(lam >= 0 && std::isfinite(lam), "lam must be finite and >= 0, got ", lam);
-  check(std::isfinite(gamma), "gamma must be finite, got ", gamma);
+  check(lam >= 0, "lam must be >= 0, got ", lam);
   check(queries.size(1) == rows_.dim(), "queries and embeddings must have one dimension");
   check(continuity_.size(1) == rows_.count(), "continuity must have a column for every chunk");
   check(!row_scale_ || row_scale_->size(0) == rows_.count(),
@@ -180,7 +179,7 @@ bool CorpusJudge::Worker::run(Range tile, Range group, bool is_exact, const Resu
       const float* penalties = penalties_.data() + (offset + halo - (offset > 0)) * size_;
       set.judge(values + offset, penalties, values, judge_.gamma_, bound, n_words(),
                 bits + slot * words, close_.data());
-      if (!is_exact && !settle(i, offset, values - tile.begin, bits + slot * words)) return false;
+      if (!is_exact && !settle(i, offset, values, bits + slot * words)) return false;
     }
     if (judge_.contiguous_) stop_at_refusals(bits);
   }
@@ -219,7 +218,7 @@ bool CorpusJudge::Worker::settle(int64_t i, int64_t offset, const float* values,
         const int64_t other = row + side * offset;
         rows_.dot(judge_.queries_.vector(i), other, 1, &cosine[side]);
         cosine[side] = judge_.queries_.cosine(i, cosine[side], judge_.scale(other));
-        if (std::abs(cosine[side] - values[other]) > error) return false;
+        if (std::abs(cosine[side] - values[other - tile_.begin]) > error) return false;
       }
       const float score = cosine[1] - judge_.lam_ * (1.0f - judge_.cohesion(row, offset));
       if (score > judge_.gamma_ * cosine[0]) bits[word] |= lanes & -lanes;

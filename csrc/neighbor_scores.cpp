@@ -41,16 +41,15 @@ NeighborScorer::NeighborScorer(const Tensor& queries, const Tensor& embeddings,
     : embeddings_(embeddings, "embeddings"),
       continuity_(continuity, "continuity"),
       hits_(hits, "hits"),
-      lam_(static_cast<float>(lam)),
-      gamma_(static_cast<float>(gamma)),
+      lam_(finite_float("lam", lam)),
+      gamma_(finite_float("gamma", gamma)),
       contiguous_(contiguous),
       row_scale_(optional_view<float, 1>(row_scale, "row_scale")),
       relevance_(optional_view<float, 2>(relevance, "relevance")),
       block_(block_size(queries, hits)),
       queries_(queries, block_) {
   const int64_t n_chunks = embeddings_.count();
-  check(lam >= 0 && std::isfinite(lam), "lam must be finite and >= 0, got ", lam);
-  check(std::isfinite(gamma), "gamma must be finite, got ", gamma);
+  check(lam >= 0, "lam must be >= 0, got ", lam);
   check(queries.size(1) == embeddings_.dim(), "queries and embeddings must have one dimension");
   check(queries.size(0) == hits_.size(0), "queries and hits must have one batch size");
   check(continuity_.size(1) == n_chunks, "continuity must have a column for every chunk");

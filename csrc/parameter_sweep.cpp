@@ -172,9 +172,9 @@ class Sweeper {
 
 std::vector<float> as_floats(const char* name, const std::vector<double>& values) {
   check(!values.empty(), name, " must have at least one value, got none");
-  for (const double value : values)
-    check(std::isfinite(value), name, " must be finite, got ", value);
-  return {values.begin(), values.end()};
+  std::vector<float> floats;
+  for (const double value : values) floats.push_back(finite_float(name, value));
+  return floats;
 }
 
 }  // namespace
@@ -204,7 +204,7 @@ std::tuple<Tensor, Tensor> parameter_sweep(const Tensor& hits, const Tensor& rel
   check(in.weights.size(0) == n_queries && in.weights.size(1) == in.n_pieces(),
         "gold_weights must be [B, P, M] for gold_ranges of [B, P, 2]");
   check(*std::min_element(lam.begin(), lam.end()) >= 0, "lam must be >= 0");
-  in.hits.check_range(std::numeric_limits<int64_t>::max());
+  in.hits.check_range((int64_t{1} << 62) + 1);  // the largest id, whose neighbours are numbers
 
   const int64_t grid = in.n_lam() * in.n_gamma();
   const Tensor chunks = allocate(hits, {n_queries, in.n_lam(), in.n_gamma()}, ScalarType::Int);

@@ -90,7 +90,9 @@ void Searcher::stream(int64_t count) {
   const int64_t tile =
       std::max<int64_t>(1, STREAM_TILE_BYTES / std::max<int64_t>(1, rows_.row_bytes()));
   // Each part of the rows has its own k best per query; the total order makes merging exact.
-  const int64_t parts = std::clamp<int64_t>(n_chunks / tile, 1, torch::stable::get_num_threads());
+  const int64_t room = QUERY_BYTES / (count * k_ * static_cast<int64_t>(sizeof(Hit)));
+  const int64_t parts =
+      std::clamp<int64_t>(std::min(n_chunks / tile, room), 1, torch::stable::get_num_threads());
   std::vector<Best> best(parts * count, Best(k_));
   parallel_for(parts, 1, [&](int64_t from, int64_t to) {
     std::vector<float> dots(tile);

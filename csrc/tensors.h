@@ -33,6 +33,13 @@ void check(bool holds, const Parts&... parts) {
     fail<Error>(parts...);
 }
 
+// A number that kernels calculate with in float32.
+inline float finite_float(const char* name, double value) {
+  const float narrow = static_cast<float>(value);
+  check(std::isfinite(narrow), name, " must be finite in float32, got ", value);
+  return narrow;
+}
+
 // What a kernel needs to know of an input, read once: every question crosses the shim.
 struct Layout {
   Layout(const Tensor& tensor, const char* name, int64_t rank);

@@ -17,6 +17,7 @@ from torch import Tensor
 
 _INTS = (int, np.integer, torch.SymInt)
 _NUMBERS = (float, np.floating, torch.SymFloat, *_INTS)
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 ROW_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ID_DTYPES = (torch.int64, torch.int32)
 
@@ -89,6 +90,13 @@ def check_number(name: str, value: float) -> None:
         fail(ValueError, name, "be finite", value)
 
 
+def check_float32(name: str, value: float) -> None:
+    """Check a real argument that kernels calculate with in float32."""
+    check_number(name, value)
+    if not -_FLOAT32_MAX <= value <= _FLOAT32_MAX:
+        fail(ValueError, name, "be finite in float32", value)
+
+
 def check_bool(name: str, value: bool) -> None:
     """Check a switch."""
     if not isinstance(value, bool):
@@ -107,10 +115,10 @@ def check_at_least(name: str, value: int, least: int) -> None:
 
 def check_judgement(lam: float, gamma: float, contiguous: bool) -> None:
     """Check what decides whether a neighbour is admitted."""
-    check_number("lam", lam)
+    check_float32("lam", lam)
     if lam < 0:
         fail(ValueError, "lam", "be >= 0", lam)
-    check_number("gamma", gamma)
+    check_float32("gamma", gamma)
     check_bool("contiguous", contiguous)
 
 

@@ -9,9 +9,9 @@ from scar_gpu.checks import (
     check_at_least,
     check_bool,
     check_embeddings,
+    check_float32,
     check_judgement,
     check_lists,
-    check_number,
     check_offsets,
     check_rank_constant,
     check_scale,
@@ -232,7 +232,7 @@ def parameter_sweep(
         if len(values) == 0:
             fail(ValueError, name, "have at least one value", "none")
         for number, value in enumerate(values):
-            check_number(f"{name}[{number}]", value)
+            check_float32(f"{name}[{number}]", value)
             if name == "lam" and value < 0:
                 fail(ValueError, f"lam[{number}]", "be >= 0", value)
     check_bool("contiguous", contiguous)
