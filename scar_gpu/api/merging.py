@@ -54,8 +54,8 @@ def merge_hits(
     Raises:
         TypeError: shards are not all Hits or all SearchExpansions, of tensors of the right
             dtypes; row_offsets are not ints.
-        ValueError: no shards; a number of offsets other than of shards; an offset out of range; shapes
-            or devices that differ; k < 1 or above what a shard was asked for; unknown order.
+        ValueError: no shards; a number of offsets other than of shards; an offset out of range;
+            shapes or devices that differ; k < 1 or above what a shard was asked for; unknown order.
 
     Example:
         The second shard begins with row 2:

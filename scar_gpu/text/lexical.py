@@ -104,6 +104,7 @@ class LexicalIndex:
         Raises:
             TypeError: queries is one string, or a query is no string; row_ranges of another dtype.
             ValueError: k < 1; row_ranges of another shape.
+            IndexError: a range outside [0, N].
         """
         words = _words("queries", queries)
         checks.check_at_least("k", k, 1)
@@ -112,6 +113,10 @@ class LexicalIndex:
         else:
             checks.check_tensor("row_ranges", row_ranges, (torch.int64,), (len(words), 2))
             ranges = row_ranges.tolist()
+        for number, (begin, end) in enumerate(ranges):
+            if not 0 <= begin <= end <= self.n_rows:
+                rule = f"satisfy 0 <= start <= end <= {self.n_rows}"
+                checks.fail(IndexError, f"row_ranges[{number}]", rule, f"[{begin}, {end})")
         ids = torch.full((len(words), k), -1, dtype=torch.int64)
         scores = torch.full((len(words), k), -torch.inf)
         for number, (query, (begin, end)) in enumerate(zip(words, ranges, strict=True)):

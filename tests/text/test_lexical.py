@@ -79,6 +79,10 @@ def test_a_query_may_be_restricted_to_a_range_of_rows(lexical):
         ValueError, match=re.escape("row_ranges must have shape [1, 2], got [4, 2]")
     ):
         lexical.search(["dogs"], 1, row_ranges=ranges)
+    for first, end in ((-2, 6), (0, 7), (3, 2)):
+        message = f"row_ranges[1] must satisfy 0 <= start <= end <= 6, got [{first}, {end})"
+        with pytest.raises(IndexError, match=f"^{re.escape(message)}$"):
+            lexical.search(["dogs"] * 2, 1, row_ranges=torch.tensor([[0, 6], [first, end]]))
 
 
 def test_chunks_are_found_by_their_headings():
