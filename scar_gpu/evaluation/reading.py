@@ -128,6 +128,12 @@ class _Line(NamedTuple):
             value = record.get(field)
             if not isinstance(value, str) or not value.strip():
                 self.fail(field, "be a text", repr(value))
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                # JSON can spell half a surrogate pair; no tokenizer and no file can hold it.
+                got = f"{value[error.start]!r} at offset {error.start}"
+                self.fail(field, "be valid Unicode", got)
         document = record.get("doc")
         if document is not None:
             self._document("doc", document, texts)
