@@ -74,7 +74,7 @@ def check_offsets(
 
 
 def check_result(name: str, value: Any, expected: type) -> None:
-    """Check that an argument is the result of another operation."""
+    """Check that an argument is an index, or the result of another operation."""
     if not isinstance(value, expected):
         fail(TypeError, name, f"be a {expected.__name__}", type(value).__name__)
 

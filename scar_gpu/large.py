@@ -67,6 +67,7 @@ def search(
         >>> large.search(index, torch.tensor([[0.0, 2.0]]), 2, tile_bytes=8).ids
         tensor([[2, 1]])
     """
+    checks.check_result("index", index, ChunkIndex)
     best: Hits | None = None
     for tile in _tiles(index, queries, k, 0, row_ranges, tile_bytes, progress):
         embeddings, scale, _ = tile.rows
@@ -122,6 +123,7 @@ def search_expand(
         >>> found.hits.ids, found.expansion.ids
         (tensor([[0]]), tensor([[ 0,  1, -1]]))
     """
+    checks.check_result("index", index, ChunkIndex)
     halo = index.window if window is None else window
     best: SearchExpansion | None = None
     for tile in _tiles(index, queries, k, halo, row_ranges, tile_bytes, progress):
