@@ -3,8 +3,8 @@
 The kernels refuse on their own whatever they cannot read, in nanoseconds; only when one has
 refused does a public function on the CPU come here to find out why. The exception is a number or
 switch of another type than expected, which PyTorch might convert: it is looked at first. The CUDA
-launchers and the fakes, which cannot refuse so cheaply, always look here first. Nothing here reads
-a tensor's values.
+launchers and the fakes, which cannot refuse so cheaply, always look here first. Nothing but
+`check_ranges` reads a tensor's values.
 """
 
 import sys
@@ -75,7 +75,7 @@ def check_offsets(
 
 
 def check_result(name: str, value: Any, expected: type) -> None:
-    """Check that an argument is the result of another operation."""
+    """Check that an argument is an index, or the result of another operation."""
     if not isinstance(value, expected):
         fail(TypeError, name, f"be a {expected.__name__}", type(value).__name__)
 
@@ -120,6 +120,17 @@ def check_judgement(lam: float, gamma: float, contiguous: bool) -> None:
         fail(ValueError, "lam", "be >= 0", lam)
     check_float32("gamma", gamma)
     check_bool("contiguous", contiguous)
+
+
+def check_ranges(row_ranges: Tensor, n_chunks: int) -> None:
+    """Check the values of half-open ranges of rows [B, 2]; waits for the device."""
+    start, end = row_ranges.unbind(1)
+    wrong = ((start < 0) | (start > end) | (end > n_chunks)).nonzero()
+    if wrong.shape[0]:
+        b = int(wrong[0])
+        got = f"[{int(start[b])}, {int(end[b])})"
+        rule = f"satisfy 0 <= start <= end <= {n_chunks}"
+        fail(IndexError, f"row_ranges[{b}]", rule, got)
 
 
 def check_lists(

@@ -67,6 +67,7 @@ def search(
         >>> large.search(index, torch.tensor([[0.0, 2.0]]), 2, tile_bytes=8).ids
         tensor([[2, 1]])
     """
+    checks.check_result("index", index, ChunkIndex)
     best: Hits | None = None
     for tile in _tiles(index, queries, k, 0, row_ranges, tile_bytes, progress):
         embeddings, scale, _ = tile.rows
@@ -122,6 +123,7 @@ def search_expand(
         >>> found.hits.ids, found.expansion.ids
         (tensor([[0]]), tensor([[ 0,  1, -1]]))
     """
+    checks.check_result("index", index, ChunkIndex)
     halo = index.window if window is None else window
     best: SearchExpansion | None = None
     for tile in _tiles(index, queries, k, halo, row_ranges, tile_bytes, progress):
@@ -169,7 +171,7 @@ def _tiles(
     table = index._table(window)
     n_chunks = index.n_chunks
     if row_ranges is not None:
-        _check_ranges(row_ranges, n_chunks)
+        checks.check_ranges(row_ranges, n_chunks)
     size = max(1, tile_bytes // max(1, index.dim * index.embeddings.itemsize))
     starts = [
         start
@@ -196,16 +198,6 @@ def _tiles(
                 task.result()
             if progress is not None:
                 progress(end, n_chunks)
-
-
-def _check_ranges(row_ranges: Tensor, n_chunks: int) -> None:
-    start, end = row_ranges.unbind(1)
-    wrong = ((start < 0) | (start > end) | (end > n_chunks)).nonzero()
-    if wrong.shape[0]:
-        b = int(wrong[0])
-        got = f"[{int(start[b])}, {int(end[b])})"
-        rule = f"satisfy 0 <= start <= end <= {n_chunks}"
-        checks.fail(IndexError, f"row_ranges[{b}]", rule, got)
 
 
 def _read(rows: Tensor) -> None:

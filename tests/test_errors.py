@@ -188,20 +188,23 @@ TABLE += [
     *(
         (operations, name, value, TypeError, f"{name} must be a float, got {type(value).__name__}")
         for value in (*ODD, None)
-        for operations, name in ((SCORED, "lam"), (SCORED, "gamma"))
+        for operations, name in ((JUDGED, "lam"), (JUDGED, "gamma"))
     ),
     *(
         (operations, name, value, TypeError, f"{name} must be an int, got {type(value).__name__}")
         for value in (*ODD, 0.5, np.float32(0.5), torch.tensor(0.5), None)
         for operations, name in (
             (("continuity",), "window"), (("window_expand",), "before"),
-            (("window_expand",), "after"), (("search",), "k"), (("check_hits",), "n_chunks"),
+            (("window_expand",), "after"), (SEARCHES, "k"), (("check_hits",), "n_chunks"),
         )
     ),
     *(
-        (SCORED, "contiguous", value, TypeError,
-         f"contiguous must be a bool, got {type(value).__name__}")
+        (operations, name, value, TypeError,
+         f"{name} must be a bool, got {type(value).__name__}")
         for value in (None, 1, 0.0, np.bool_(True), torch.tensor(True), "yes", 1j)
+        for operations, name in (
+            (JUDGED, "contiguous"), (("corpus_masks",), "return_relevance"),
+        )
     ),
 ]  # fmt: skip
 

@@ -114,6 +114,7 @@ def test_tiles_that_no_query_may_return_are_not_read(device):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
+        ({"index": torch.zeros(2, 16)}, TypeError, "index must be a ChunkIndex, got Tensor"),
         ({"tile_bytes": 0}, ValueError, "tile_bytes must be >= 1, got 0"),
         ({"k": 0}, ValueError, "k must be >= 1, got 0"),
         ({"queries": torch.zeros(2, 3)}, ValueError, "queries must have shape [B, 16], got [2, 3]"),
@@ -128,9 +129,9 @@ def test_bad_arguments(name, change, error, message):
     from scar_gpu import large
 
     index = index_of(random_corpus(50, 16))
-    arguments = {"queries": torch.zeros(2, 16), "k": 3} | change
+    arguments = {"index": index, "queries": torch.zeros(2, 16), "k": 3} | change
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
-        getattr(large, name)(index, **arguments)
+        getattr(large, name)(**arguments)
 
 
 def test_a_window_beyond_the_index(device):

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -142,6 +143,28 @@ def hits_of(batch, k, dtype=torch.int64):
     return scar_gpu.Hits(torch.zeros(batch, k, dtype=dtype), torch.zeros(batch, k))
 
 
+def expansion_of(batch, k, **parts):
+    """A result of `search_expand` with W = 1, with some parts replaced."""
+    import scar_gpu
+
+    rows = torch.eye(2)
+    found = scar_gpu.search_expand(
+        rows[:1].expand(batch, 2), rows, scar_gpu.continuity(rows, torch.tensor([0, 2])), k
+    )
+    results = {name: parts.pop(name) for name in ("hits", "neighbors") if name in parts}
+    return found._replace(**({"neighbors": found.neighbors._replace(**parts)} | results))
+
+
+def test_row_offsets_of_numpy(run):
+    import scar_gpu
+
+    sizes = np.cumsum([0, 3])
+    rows = torch.eye(6)
+    shards = [run("search", rows[:2], part, 2) for part in (rows[:3], rows[3:])]
+    merged = scar_gpu.merge_hits(shards, row_offsets=list(sizes))
+    assert_same_bits(merged, scar_gpu.merge_hits(shards, row_offsets=[0, 3]))
+
+
 @pytest.mark.parametrize(
     ("shards", "options", "error", "message"),
     [
@@ -155,12 +178,32 @@ def hits_of(batch, k, dtype=torch.int64):
          "row_offsets[1] must be an int, got float"),
         (lambda: [hits_of(2, 3)] * 2, {"row_offsets": [0, -4]}, ValueError,
          "row_offsets[1] must be >= 0, got -4"),
+        (lambda: [hits_of(2, 3)] * 2, {"row_offsets": [0, 2**62 + 1]}, ValueError,
+         f"row_offsets[1] must be <= {2**62}, got {2**62 + 1}"),
+        (lambda: [hits_of(2, 3)] * 2, {"row_offsets": [0, np.bool_(True)]}, TypeError,
+         f"row_offsets[1] must be an int, got {type(np.bool_(True)).__name__}"),
         (lambda: [hits_of(2, 3), 7], {}, TypeError, "shards[1] must be a Hits, got int"),
         (lambda: [7, 7], {}, TypeError, "shards[0] must be a SearchExpansion, got int"),
         (lambda: [hits_of(2, 3), hits_of(1, 3)], {}, ValueError,
          "shards[1] ids must have shape [2, K], got [1, 3]"),
         (lambda: [hits_of(2, 3, torch.int32)] * 2, {}, TypeError,
          "shards[0] ids must be int64, got torch.int32"),
+        (lambda: [hits_of(2, 3)._replace(ids=None)] * 2, {}, TypeError,
+         "shards[0] ids must be a torch.Tensor, got NoneType"),
+        (lambda: [hits_of(2, 3)._replace(ids=torch.tensor(0))] * 2, {}, ValueError,
+         "shards[0] ids must have shape [B, K], got []"),
+        (lambda: [hits_of(2, 3), hits_of(2, 3)._replace(scores=None)], {}, TypeError,
+         "shards[1] scores must be a torch.Tensor, got NoneType"),
+        (lambda: [expansion_of(2, 3, hits=None)] * 2, {}, TypeError,
+         "shards[0] hits must be a Hits, got NoneType"),
+        (lambda: [expansion_of(2, 3, neighbors=None)] * 2, {}, TypeError,
+         "shards[0] neighbors must be a NeighborScores, got NoneType"),
+        (lambda: [expansion_of(2, 3, scores=torch.zeros(2, 3))] * 2, {}, ValueError,
+         "shards[0] neighbor scores must have shape [2, 3, 2W], got [2, 3]"),
+        (lambda: [expansion_of(2, 3), expansion_of(2, 3, scores=torch.zeros(2, 3, 4))], {},
+         ValueError, "shards[1] neighbor scores must have shape [2, 3, 2], got [2, 3, 4]"),
+        (lambda: [expansion_of(2, 3, mask=torch.ones(2, 3, 4, dtype=torch.bool))] * 2, {},
+         ValueError, "shards[0] mask must have shape [2, 3, 2], got [2, 3, 4]"),
         (lambda: [hits_of(2, 3)] * 2, {"k": 0}, ValueError, "k must be >= 1, got 0"),
         (lambda: [hits_of(2, 3), hits_of(2, 2)], {"k": 3}, ValueError,
          "k must be at most 2, what shards[1] was asked for, got 3"),

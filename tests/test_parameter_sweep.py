@@ -251,6 +251,7 @@ GOOD = dict(zip(("hits", "relevance", "neighbor_relevance", "continuity", "gold_
         ({"lam": [NAN]}, ValueError, r"lam\[0\] must be finite, got nan"),
         ({"lam": 0.1}, TypeError, "lam must be a sequence of floats, got float"),
         ({"gamma": torch.ones(2)}, TypeError, "gamma must be a sequence of floats, got Tensor"),
+        ({"contiguous": 1}, TypeError, "contiguous must be a bool, got int"),
         ({"hits": torch.ones(2, 3)}, TypeError, "hits must be int32 or int64, got torch.float32"),
         ({"hits": torch.full((2, 3), -2)}, IndexError, r"hits\[0, 0\] must be -1 or in .* got -2"),
         ({"relevance": torch.ones(2, 4)}, ValueError, r"relevance must have shape \[2, 3\]"),

@@ -44,7 +44,7 @@ def corpus_masks(
         `unpack_masks` makes them bools.
 
     Raises:
-        TypeError: wrong dtypes.
+        TypeError: wrong types or dtypes.
         ValueError: wrong shapes or devices; lam negative; lam or gamma not finite.
 
     Source:
@@ -64,6 +64,10 @@ def corpus_masks(
         tensor([[[False,  True,  True],
                  [ True, False, False]]])
     """
+    if type(lam) is not float or type(gamma) is not float or type(contiguous) is not bool:
+        checks.check_judgement(lam, gamma, contiguous)
+    if type(return_relevance) is not bool:
+        checks.check_bool("return_relevance", return_relevance)
     arguments = (
         queries,
         embeddings,

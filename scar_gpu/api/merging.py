@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, overload
 
+import numpy as np
 import torch
 
 from scar_gpu import checks
 from scar_gpu.api.neighbors import expand
+from scar_gpu.contributions import LARGEST_ID
 from scar_gpu.types import Hits, NeighborScores, SearchExpansion
 
 _INF = float("inf")
@@ -41,7 +43,7 @@ def merge_hits(
     Args:
         shards: one result per shard, all of `search` or all of `search_expand`, of the same
             queries, window and options.
-        row_offsets: for each shard the number of its row 0 in the whole matrix, >= 0.
+        row_offsets: for each shard the number of its row 0 in the whole matrix, in [0, 2**62].
         k: results per query; default: the fewest that any shard was asked for. A shard that was
             asked for fewer than k may hide a result, so that is an error.
         order: "rank" or "document", as for `expand`; the order of a merged expansion.
@@ -50,9 +52,10 @@ def merge_hits(
         Hits, or a SearchExpansion with hits, neighbours and expansion of the whole matrix.
 
     Raises:
-        TypeError: shards are not all Hits or all SearchExpansions; row_offsets are not ints.
-        ValueError: no shards; a number of offsets other than of shards; an offset below 0; shapes
-            or devices that differ; k < 1 or above what a shard was asked for; unknown order.
+        TypeError: shards are not all Hits or all SearchExpansions, of tensors of the right
+            dtypes; row_offsets are not ints.
+        ValueError: no shards; a number of offsets other than of shards; an offset out of range;
+            shapes or devices that differ; k < 1 or above what a shard was asked for; unknown order.
 
     Example:
         The second shard begins with row 2:
@@ -117,10 +120,12 @@ def _check(shards: Any, row_offsets: Any, k: int | None) -> None:
         checks.check_at_least("k", k, 1)
     kind = Hits if isinstance(shards[0], Hits) else SearchExpansion
     for number, (shard, offset) in enumerate(zip(shards, row_offsets, strict=True)):
-        if isinstance(offset, bool) or not isinstance(offset, int | torch.SymInt):
+        if isinstance(offset, bool) or not isinstance(offset, int | np.integer | torch.SymInt):
             checks.fail(TypeError, f"row_offsets[{number}]", "be an int", type(offset).__name__)
         if offset < 0:
             checks.fail(ValueError, f"row_offsets[{number}]", "be >= 0", offset)
+        if offset > LARGEST_ID:  # so that no sum with a row wraps around
+            checks.fail(ValueError, f"row_offsets[{number}]", f"be <= {LARGEST_ID}", offset)
         checks.check_result(f"shards[{number}]", shard, kind)
         n_hits = _check_shard(f"shards[{number}]", shard, shards[0])
         if k is not None and k > n_hits:
@@ -130,21 +135,22 @@ def _check(shards: Any, row_offsets: Any, k: int | None) -> None:
 
 def _check_shard(name: str, shard: Any, first: Any) -> int:
     """Check one result against the first; the number of hits per query it was asked for."""
-    is_hits = isinstance(shard, Hits)
+    is_first, is_hits = shard is first, isinstance(shard, Hits)
     hits, like = (shard, first) if is_hits else (shard.hits, first.hits)
-    batch, device = like.ids.shape[0], like.ids.device
-    n_hits = hits.ids.shape[-1]
-    tensors: list[tuple[str, Any, torch.dtype, tuple[int | str, ...]]] = [
-        ("ids", hits.ids, torch.int64, (batch, "K")),
-        ("scores", hits.scores, torch.float32, (batch, n_hits)),
-    ]
-    if not is_hits:
-        judged, width = shard.neighbors, first.neighbors.scores.shape[2]
-        tensors += [
-            ("relevance", judged.relevance, torch.float32, (batch, n_hits)),
-            ("neighbor scores", judged.scores, torch.float32, (batch, n_hits, width)),
-            ("mask", judged.mask, torch.bool, (batch, n_hits, width)),
-        ]
-    for part, tensor, dtype, shape in tensors:
+    checks.check_result(f"{name} hits", hits, Hits)
+
+    def check(part: str, tensor: Any, dtype: torch.dtype, *shape: int | str) -> None:
+        device = None if is_first and part == "ids" else like.ids.device
         checks.check_tensor(f"{name} {part}", tensor, (dtype,), shape, device, "shards[0]")
+
+    check("ids", hits.ids, torch.int64, "B" if is_first else like.ids.shape[0], "K")
+    batch, n_hits = hits.ids.shape
+    check("scores", hits.scores, torch.float32, batch, n_hits)
+    if not is_hits:
+        judged = shard.neighbors
+        checks.check_result(f"{name} neighbors", judged, NeighborScores)
+        width = "2W" if is_first else first.neighbors.scores.shape[2]
+        check("relevance", judged.relevance, torch.float32, batch, n_hits)
+        check("neighbor scores", judged.scores, torch.float32, batch, n_hits, width)
+        check("mask", judged.mask, torch.bool, *judged.scores.shape)
     return n_hits

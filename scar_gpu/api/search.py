@@ -90,7 +90,7 @@ def search_expand(
         K = k and M = k * (2W + 1).
 
     Raises:
-        TypeError: wrong dtypes.
+        TypeError: wrong types or dtypes.
         ValueError: wrong shapes or devices; k < 1; lam negative; lam or gamma not finite; unknown
             order.
         IndexError: on the CPU, a range outside [0, N].
@@ -108,6 +108,10 @@ def search_expand(
         >>> found.hits.ids, found.expansion.ids
         (tensor([[0]]), tensor([[ 0,  1, -1]]))
     """
+    if type(k) is not int:
+        checks.check_at_least("k", k, 1)
+    if type(lam) is not float or type(gamma) is not float or type(contiguous) is not bool:
+        checks.check_judgement(lam, gamma, contiguous)
     arguments = (
         queries,
         embeddings,

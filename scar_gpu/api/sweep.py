@@ -54,7 +54,7 @@ def parameter_sweep(
         ParameterSweep(chunks [B, L, G], covered [B, M, L, G]).
 
     Raises:
-        TypeError: wrong dtypes; lam or gamma are no sequences of floats.
+        TypeError: wrong types or dtypes; lam or gamma are no sequences of floats.
         ValueError: wrong shapes or devices; an empty grid; a lam that is negative, a lam or gamma
             that is not finite.
         IndexError: on the CPU, a hit below -1.
@@ -70,6 +70,8 @@ def parameter_sweep(
         ...     torch.ones(1, 1, 1, dtype=torch.float64), lam=[0.0], gamma=[0.8, 0.5])
         ParameterSweep(chunks=tensor([[[2, 3]]], dtype=torch.int32), covered=tensor([[[[0., 1.]]]]))
     """
+    if type(contiguous) is not bool:
+        checks.check_bool("contiguous", contiguous)
     arguments = (
         hits,
         relevance,

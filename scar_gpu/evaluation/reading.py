@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from scar_gpu.evaluation.datasets import Dataset, Evidence, Question
-from scar_gpu.text.documents import Document
+from scar_gpu.text.documents import Document, half_character
 
 QUERIES_FILE = "queries.jsonl"
 DOCS_FOLDER = "docs"
@@ -128,6 +128,8 @@ class _Line(NamedTuple):
             value = record.get(field)
             if not isinstance(value, str) or not value.strip():
                 self.fail(field, "be a text", repr(value))
+            if found := half_character(value):
+                self.fail(field, "be valid Unicode", found)
         document = record.get("doc")
         if document is not None:
             self._document("doc", document, texts)

@@ -81,9 +81,8 @@ def _check_free(target: Path, files: frozenset[str], overwrite: bool) -> None:
         message = f"{target} must be a folder to be overwritten, got a file"
         raise FileExistsError(message) from None
     if foreign:
-        raise FileExistsError(
-            f"{target} must hold nothing but an index to be overwritten, got {foreign[0]}"
-        )
+        rule = "hold nothing but what it would be overwritten with"
+        raise FileExistsError(f"{target} must {rule}, got {foreign[0]}")
 
 
 def _publish(temporary: Path, target: Path, files: frozenset[str], overwrite: bool) -> None:

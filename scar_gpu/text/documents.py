@@ -43,15 +43,23 @@ class Document:
         for name, value in (("id", self.id), ("text", self.text)):
             if not isinstance(value, str):
                 raise TypeError(f"document {name} must be a str, got {type(value).__name__}")
-            try:
-                value.encode()
-            except UnicodeEncodeError as error:
-                # JSON can spell half a surrogate pair; no tokenizer and no file can hold it.
+            if found := half_character(value):
                 raise ValueError(
-                    f"document {name} must be valid Unicode, got "
-                    f"{value[error.start]!r} at offset {error.start} of {self.id!r}"
-                ) from error
+                    f"document {name} must be valid Unicode, got {found} of {self.id!r}"
+                )
         check_format(self.format)
+
+
+def half_character(text: str) -> str | None:
+    """The first half of a surrogate pair in the text and its offset, for messages.
+
+    JSON can spell one; no tokenizer and no file can hold it.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"{text[error.start]!r} at offset {error.start}"
+    return None
 
 
 def read_documents(

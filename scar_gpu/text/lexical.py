@@ -112,13 +112,11 @@ class LexicalIndex:
             ranges = [[0, self.n_rows]] * len(words)
         else:
             checks.check_tensor("row_ranges", row_ranges, (torch.int64,), (len(words), 2))
+            checks.check_ranges(row_ranges, self.n_rows)
             ranges = row_ranges.tolist()
         ids = torch.full((len(words), k), -1, dtype=torch.int64)
         scores = torch.full((len(words), k), -torch.inf)
         for number, (query, (begin, end)) in enumerate(zip(words, ranges, strict=True)):
-            if not 0 <= begin <= end <= self.n_rows:
-                rule = f"satisfy 0 <= start <= end <= {self.n_rows}"
-                checks.fail(IndexError, f"row_ranges[{number}]", rule, f"[{begin}, {end})")
             known = [self._numbers[word] for word in query if word in self._numbers]
             if not known:
                 continue

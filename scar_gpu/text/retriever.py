@@ -13,7 +13,7 @@ from torch import Tensor
 from scar_gpu import ChunkIndex
 from scar_gpu.text.chunks import ChunkTable
 from scar_gpu.text.context import Context
-from scar_gpu.text.documents import Document
+from scar_gpu.text.documents import Document, half_character
 from scar_gpu.text.embedder import Embedder, encode_queries
 from scar_gpu.text.extras import import_extra
 from scar_gpu.text.indexing import Indexing, index_documents
@@ -186,7 +186,7 @@ class Retriever(VectorRetriever):
 
         Raises:
             TypeError: a query is no string.
-            ValueError: a query is empty or all white space.
+            ValueError: a query is empty or all white space, or holds half a surrogate pair.
         """
         texts = [queries] if isinstance(queries, str) else list(queries)
         for i, text in enumerate(texts, first):
@@ -194,6 +194,8 @@ class Retriever(VectorRetriever):
                 raise TypeError(f"queries must be str, got {type(text).__name__} at position {i}")
             if not text.strip():
                 raise ValueError(f"queries must not be empty, got {text!r} at position {i}")
+            if found := half_character(text):
+                raise ValueError(f"queries must be valid Unicode, got {found} of position {i}")
         vectors = torch.from_numpy(encode_queries(self.embedder, texts))
         return vectors.to(self.index.embeddings.device)
 

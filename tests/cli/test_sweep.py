@@ -89,7 +89,9 @@ def test_outputs_are_the_same_again_and_replaced_only_on_request(
     succeed(*arguments, "--overwrite")
     assert [(output / name).read_bytes() for name in FILES] == texts
     (output / "notes.txt").write_text("mine")
-    assert refused(*arguments, "--overwrite").endswith("got notes.txt")
+    assert refused(*arguments, "--overwrite").endswith(
+        "swept must hold nothing but what it would be overwritten with, got notes.txt"
+    )
     assert (output / "notes.txt").read_text() == "mine"
     other = tmp_path / "other"
     other.mkdir()

@@ -158,7 +158,7 @@ def test_an_existing_path_is_left_alone(tmp_path):
         small_index(seed=2).save(path)
     assert_same_index(open_index(path).index, small_index(seed=1))
     (path / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"hold nothing but an index .*, got notes\.txt"):
+    with pytest.raises(FileExistsError, match=r"hold nothing but what .*, got notes\.txt"):
         small_index(seed=2).save(path, overwrite=True)
     (tmp_path / "file").write_text("mine")
     for overwrite in (False, True):

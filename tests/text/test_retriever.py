@@ -138,6 +138,11 @@ def test_overlaps_appear_once_in_what_is_returned(embedder: WordEmbedder) -> Non
     [
         ("", ValueError, "queries must not be empty, got '' at position 0"),
         (["fine", " \n"], ValueError, r"queries must not be empty, got ' \\n' at position 1"),
+        (
+            ["fine", "not \ud800"],
+            ValueError,
+            r"queries must be valid Unicode, got '\\ud800' at offset 4 of position 1",
+        ),
         (["fine", 3], TypeError, "queries must be str, got int at position 1"),
     ],
 )
