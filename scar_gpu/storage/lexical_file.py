@@ -60,7 +60,9 @@ def read_lexical(path: Path, memory: mmap.mmap, n_rows: int) -> LexicalIndex:
     pa = import_extra("pyarrow", "io")
     parquet = import_extra("pyarrow.parquet", "io")
     try:
-        table = parquet.read_table(pa.BufferReader(pa.py_buffer(memory)))
+        # Without threads: next to PyTorch, a process that ends soon after may abort over them.
+        file = parquet.ParquetFile(pa.BufferReader(pa.py_buffer(memory)))
+        table = file.read(use_threads=False)
         words = table["word"].to_pylist()
         starts, rows = _flat(table["rows"])
         others, scores = _flat(table["scores"])

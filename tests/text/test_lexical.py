@@ -2,11 +2,16 @@
 
 import random
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+import scar_gpu
 from scar_gpu import ChunkIndex
+from scar_gpu.storage import save_index
 from scar_gpu.text import Document, chunk_documents
 from scar_gpu.text.hybrid import hybrid_search
 from scar_gpu.text.lexical import LexicalIndex, _best
@@ -154,3 +159,23 @@ def test_what_does_not_belong_together(index, lexical):
         hybrid_search(index, lexical, QUERY, ["dogs", "cats"], 2)
     with pytest.raises(ValueError, match=r"^pool must be >= 1, got 0$"):
         hybrid_search(index, lexical, QUERY, ["dogs"], 2, pool=0)
+
+
+READ = """
+import os, sys
+import pyarrow.parquet
+from scar_gpu.storage import open_index
+
+stored = open_index(sys.argv[1])
+before = len(os.listdir("/proc/self/task"))
+assert stored.lexical.words
+assert len(os.listdir("/proc/self/task")) == before
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads in /proc")
+def test_reading_starts_no_threads(lexical, tmp_path):
+    """Those of pyarrow may abort a process with PyTorch in it that ends soon after."""
+    rows = scar_gpu.ChunkIndex.build(torch.ones(lexical.n_rows, 2))
+    save_index(tmp_path / "index", rows, lexical=lexical)
+    subprocess.run([sys.executable, "-c", READ, tmp_path / "index"], check=True)
