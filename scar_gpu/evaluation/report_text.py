@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from scar_gpu.evaluation.bootstrap import Difference
 from scar_gpu.evaluation.claims import CLAIMS, WINDOW, Case, cases_of, interval, verdict
 from scar_gpu.evaluation.gold import KINDS
 from scar_gpu.evaluation.measure import HYBRID
@@ -24,6 +25,8 @@ Offsets count characters of the file `docs/contract.txt`. Where several passages
 question, `evidence` is a list of such lists. Of a folder of documents alone, `sweep` makes
 questions from its sentences; how far these can be trusted stands above.
 """
+# Coverage that may be missing, at worst, where one method is said to cover no less than another.
+MARGIN = 0.03
 # An error of gamma that changes the number of chunks by a few percent.
 CLOSE = 0.05
 _METHODS = (
@@ -134,12 +137,23 @@ def _tables(cases: Sequence[Case]) -> Iterator[str]:
             yield markdown_table(names, lines)
 
 
+def reaches_goal(to_window: Difference, change: float, to_best: Difference) -> bool:
+    """Whether a method is no worse than the window, smaller, and worth its size.
+
+    Args:
+        to_window: its coverage less the window's.
+        change: its chunks as a share of the window's, less 1.
+        to_best: its coverage less that of as many best chunks.
+    """
+    return to_window.low >= -MARGIN and change <= -0.25 and to_best.low > 0
+
+
 def _goal(record: Mapping[str, Any]) -> Iterator[str]:
-    """Whether tuned SCAR on hybrid hits is as good as the window, smaller, and worth its size."""
     yield (
-        "Does hybrid search, with headings and tuned SCAR(±1), cover as much as Window(±1) on the "
-        "dense hits, with at least 25 % fewer chunks, and more than as many best hybrid chunks? "
-        "As much: the interval of the difference reaches 0. More: the interval lies above it.\n"
+        "Does hybrid search, with headings and tuned SCAR(±1), cover no less than Window(±1) on "
+        "the dense hits, with at least 25 % fewer chunks, and more than as many best hybrid "
+        f"chunks? No less, by a margin of {MARGIN:g} (non-inferiority): the 95 % interval of the "
+        f"paired difference starts at -{MARGIN:g} or above. More: it lies above 0.\n"
     )
     lines = []
     for run in record["runs"]:
@@ -154,9 +168,9 @@ def _goal(record: Mapping[str, Any]) -> Iterator[str]:
             matched = pairs[dataset, f"top-k, as many as {window.method}"]
             chunks = [rows[dataset, m].estimates["chunks"].mean for m in (window.method, WINDOW)]
             change = chunks[0] / chunks[1] - 1
-            as_much, more = window.differences["coverage"], matched.differences["coverage"]
-            holds = as_much.high >= 0 and change <= -0.25 and more.low > 0
-            head = [dataset, run["model"], interval(as_much), f"{change:+.0%}", interval(more)]
+            to_window, to_best = (one.differences["coverage"] for one in (window, matched))
+            head = [dataset, run["model"], interval(to_window), f"{change:+.1%}", interval(to_best)]
+            holds = reaches_goal(to_window, change, to_best)
             lines.append([*head, "yes" if holds else "no"])
     names = ("dataset", "model", "coverage less Window's", "chunks", "less as many best", "all")
     yield markdown_table(names, lines)

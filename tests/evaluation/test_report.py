@@ -14,7 +14,7 @@ from scar_gpu.evaluation.evaluate import evaluate
 from scar_gpu.evaluation.measure import measure
 from scar_gpu.evaluation.methods import Scar, Window
 from scar_gpu.evaluation.probes import make_probes
-from scar_gpu.evaluation.report_text import to_markdown
+from scar_gpu.evaluation.report_text import reaches_goal, to_markdown
 from scar_gpu.evaluation.sweep import Grid
 from scar_gpu.evaluation.trial import Settings, prepare
 from scar_gpu.text import Document
@@ -102,6 +102,21 @@ def test_verdicts():
 
 def test_intervals():
     assert claims.interval(Difference(0.1234, -0.1, 0.3, 1.0)) == "+0.123 [-0.100, +0.300]"
+
+
+def test_no_less_than_the_window_needs_an_interval_within_the_margin(record):
+    def reached(low: float, change: float, least: float) -> bool:
+        to_window = Difference(low + 0.05, low, low + 0.1, 0.0)
+        return reaches_goal(to_window, change, Difference(least, least, least, 0.0))
+
+    assert reached(-0.03, -0.25, 0.001)
+    assert not reached(-0.031, -0.25, 0.001)  # though the interval reaches 0.069
+    assert not reached(-0.03, -0.249, 0.001)
+    assert not reached(-0.03, -0.25, 0.0)
+    text = to_markdown(record, "the command")
+    assert "cover no less than Window(±1)" in text
+    assert "No less, by a margin of 0.03 (non-inferiority): the 95 % interval" in text
+    assert "cover as much as" not in text
 
 
 def test_measure_needs_two_datasets_and_a_model(datasets):
