@@ -9,6 +9,7 @@ from scar_gpu.evaluation.bootstrap import Difference
 from scar_gpu.evaluation.claims import CLAIMS, WINDOW, Case, cases_of, interval, verdict
 from scar_gpu.evaluation.gold import KINDS
 from scar_gpu.evaluation.measure import HYBRID
+from scar_gpu.evaluation.report_thresholds import AT_END, chosen_point, thresholds
 from scar_gpu.evaluation.tables import from_figures, markdown_table
 
 _OWN = """## On your own documents
@@ -27,8 +28,6 @@ questions from its sentences; how far these can be trusted stands above.
 """
 # Coverage that may be missing, at worst, where one method is said to cover no less than another.
 MARGIN = 0.03
-# An error of gamma that changes the number of chunks by a few percent.
-CLOSE = 0.05
 _METHODS = (
     "top-5",
     "SCAR(±1) 0.1/0.8",
@@ -69,11 +68,11 @@ def to_markdown(record: Mapping[str, Any], command: str) -> str:
         f"The point (lam, gamma) of most coverage with at most {record['settings']['budget']:.0%} "
         "of Window(±1)'s chunks on fragmented questions, chosen on other questions than those it "
         "is reported on: on the other corpora, or on four fifths of the documents for the fifth "
-        "that is left out, in turn.\n",
+        "that is left out, in turn. " + _ends(record["settings"]),
         *_goal(record),
         *_held_out(record),
         "## What gamma means, and what predicts it\n",
-        *_thresholds(record),
+        *thresholds(record),
         _OWN,
     ]
     return "\n".join(parts)
@@ -176,6 +175,14 @@ def _goal(record: Mapping[str, Any]) -> Iterator[str]:
     yield markdown_table(names, lines)
 
 
+def _ends(settings: Mapping[str, Any]) -> str:
+    lam, gamma = (f"{settings[name][0]:g} to {settings[name][1]:g}" for name in ("lam", "gamma"))
+    return (
+        f"The grid is lam {lam} and gamma {gamma}; a value marked with {AT_END} is chosen at the "
+        "grid's end, so more may lie beyond. A lam of 0 is the least there is.\n"
+    )
+
+
 def _held_out(record: Mapping[str, Any]) -> Iterator[str]:
     for run in record["runs"]:
         for how, found in run.get("held_out", {}).items():
@@ -183,7 +190,8 @@ def _held_out(record: Mapping[str, Any]) -> Iterator[str]:
             results = from_figures(found["results"])
             points: dict[str, list[str]] = {}
             for one in found["choices"]:
-                points.setdefault(one["dataset"], []).append(f"{one['lam']:g}/{one['gamma']:g}")
+                point = chosen_point(one, record["settings"])
+                points.setdefault(one["dataset"], []).append(point)
             rows = {(r.dataset, r.method): r for r in results.rows if r.kind == "fragmented"}
             lines = []
             for one in results.comparisons:
@@ -202,53 +210,3 @@ def _held_out(record: Mapping[str, Any]) -> Iterator[str]:
                 ])  # fmt: skip
             names = ("dataset (points)", "tuned SCAR against", "its coverage", "its chunks")
             yield markdown_table((*names, "chunks", "recall", "coverage"), lines)
-
-
-def _thresholds(record: Mapping[str, Any]) -> Iterator[str]:
-    budget = record["settings"]["budget"]
-    spread, predicted, agreed = [], [], []
-    for run in record["runs"]:
-        for dataset, one in run.get("thresholds", {}).items():
-            head = [dataset, run["model"]]
-            cosines, gamma, same = one["cosines"], one["gamma"], one["agreement"]
-            numbers = ("relevance", "deviation", "neighbor_relevance", "continuity")
-            ratios = " ".join(f"{value:.2f}" for value in cosines["ratios"])
-            spread.append([*head, *(f"{cosines[name]:.2f}" for name in numbers), ratios])
-            predicted.append([*head, *(f"{gamma[name]:.2f}" for name in gamma)])
-            agreed.append([
-                *head, f"{same['rank']:.2f}", f"{same['lam']:g}/{same['gamma']:g}",
-                f"{same['share']:.0%}", f"{same['coverage']:.3f}", f"{same['best']:.3f}",
-            ])  # fmt: skip
-    yield (
-        "Without a penalty gamma cuts the distribution of cos(q, n) / cos(q, c). Where these "
-        "ratios lie lower, the same gamma admits less, so it has no meaning of its own:\n"
-    )
-    names = ("dataset", "model", "cos(q, c)", "deviation", "cos(q, n)", "cos(c, n)")
-    yield markdown_table((*names, "ratio at 10, 25, 50, 75, 90 %"), spread)
-    yield (
-        f"The gamma at which SCAR(±1) with lam 0.1 retrieves {budget:.0%} of Window(±1)'s chunks: "
-        "for the questions themselves, which needs no labels; for questions made from sentences; "
-        "and for chunks as questions, which needs neither:\n"
-    )
-    yield markdown_table(("dataset", "model", "questions", "made questions", "chunks"), predicted)
-    made, chunks = (
-        max(abs(float(one[column]) - float(one[2])) for one in predicted) for column in (3, 4)
-    )
-    yield (
-        f"Made questions miss the gamma of the real ones by up to {made:.2f}, chunks by up to "
-        f"{chunks:.2f}. "
-        + (
-            "Either may stand for them.\n"
-            if max(made, chunks) <= CLOSE
-            else f"A calibration would have to come within {CLOSE:g} to be worth offering, so "
-            "none is: real questions are needed, though not their labels.\n"
-        )
-    )
-    yield (
-        "Tuning on questions made from a corpus's own sentences, reported on its labelled ones. "
-        "Rank is Spearman's correlation of the coverages over the points that cost about the "
-        "budget; share and coverage are those of the point chosen on made questions, best is the "
-        "most coverage that any point within the budget has:\n"
-    )
-    columns = ("dataset", "model", "rank", "point", "share of Window", "coverage", "best")
-    yield markdown_table(columns, agreed)

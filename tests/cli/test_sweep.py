@@ -43,6 +43,9 @@ def test_prints_grid_choices_and_what_they_bring(dataset, options, succeed: Run)
     assert "| lam | 0.5 | 0.8 | 0.95 |" in out
     assert "- Most coverage with at most 80% of Window(±1)'s chunks: lam 0" in out
     assert "- Fewest chunks that lose at most 0.03 of Window(±1)'s recall: " in out
+    assert "chunks: lam 0, gamma 0.8: recall" in out
+    ended = succeed("sweep", dataset, *options, "--gamma", "0.8,0.95").stdout
+    assert "chunks: lam 0, gamma 0.8 (at the grid's end): recall" in ended
     assert "- Plateau: " in out
     assert "chosen on the other documents" in out
     assert out.count("| machines | ") == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 
@@ -15,6 +16,7 @@ from scar_gpu.evaluation.measure import measure
 from scar_gpu.evaluation.methods import Scar, Window
 from scar_gpu.evaluation.probes import make_probes
 from scar_gpu.evaluation.report_text import reaches_goal, to_markdown
+from scar_gpu.evaluation.report_thresholds import chosen_point, least_miss
 from scar_gpu.evaluation.sweep import Grid
 from scar_gpu.evaluation.trial import Settings, prepare
 from scar_gpu.text import Document
@@ -117,6 +119,52 @@ def test_no_less_than_the_window_needs_an_interval_within_the_margin(record):
     assert "cover no less than Window(±1)" in text
     assert "No less, by a margin of 0.03 (non-inferiority): the 95 % interval" in text
     assert "cover as much as" not in text
+
+
+def test_values_at_the_ends_of_the_grid_are_bounds(record):
+    def gamma(value: float, bound: str = "=") -> dict[str, object]:
+        return {"gamma": value, "bound": bound}
+
+    low, high = gamma(0.1, "<="), gamma(1.1, ">")
+    assert least_miss(gamma(0.5), gamma(0.25)) == (0.25, True)
+    assert least_miss(low, gamma(0.5)) == least_miss(gamma(0.5), low) == (0.4, False)
+    assert least_miss(high, gamma(0.5)) == (pytest.approx(0.6), False)
+    assert least_miss(low, high) == (1.0, False)
+    assert least_miss(low, low) == least_miss(high, high) == (0.0, False)
+
+    changed = copy.deepcopy(record)
+    changed["settings"] |= {"lam": [0.0, 0.5], "gamma": [0.1, 1.1]}
+    for one in changed["runs"][0]["thresholds"].values():
+        one["gamma"] = {"questions": gamma(0.5), "probes": low, "chunk pairs": gamma(0.48)}
+        one["agreement"] |= {"lam": 0.5, "gamma": 0.3}
+        one["cosines"] |= {"neighbor_relevance": None, "ratios": []}
+    text = to_markdown(changed, "the command")
+    assert "| one | words | 0.50 | <= 0.10 | 0.48 |" in text
+    assert "made questions miss the gamma of the real ones by at least 0.40, chunks by 0.02" in text
+    assert "| 0.5†/0.3 |" in text
+    assert "| none |" in text
+    for one in changed["runs"][0]["thresholds"].values():
+        one["gamma"]["questions"] = low  # perhaps the same, perhaps not: nothing is shown
+        one["gamma"]["chunk pairs"] = low
+    text = to_markdown(changed, "the command")
+    assert "real ones by at least 0.00, chunks by at least 0.00. A calibration would" in text
+    for one in changed["runs"][0]["thresholds"].values():
+        one["gamma"] = dict.fromkeys(one["gamma"], gamma(0.5))
+    assert "ones by 0.00, chunks by 0.00. Either may" in to_markdown(changed, "the command")
+
+
+@pytest.mark.parametrize(
+    ("lam", "gamma", "text"),
+    [
+        (0.0, 0.5, "0/0.5"),  # nothing lies below
+        (0.5, 0.1, "0.5†/0.1†"),
+        (0.1, 1.1, "0.1/1.1†"),
+        (0.48, 0.12, "0.48/0.12"),
+    ],
+)
+def test_points_at_the_ends_of_the_grid_are_marked(lam, gamma, text):
+    settings = {"lam": [0.0, 0.5], "gamma": [0.1, 1.1]}
+    assert chosen_point({"lam": lam, "gamma": gamma}, settings) == text
 
 
 def test_measure_needs_two_datasets_and_a_model(datasets):
