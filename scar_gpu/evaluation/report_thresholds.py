@@ -43,7 +43,8 @@ def thresholds(record: Mapping[str, Any]) -> Iterator[str]:
         ])  # fmt: skip
     yield (
         "Without a penalty gamma cuts the distribution of cos(q, n) / cos(q, c), here of hits with "
-        "cos(q, c) > 0. Where these ratios lie lower, the same gamma admits less, so it has no meaning of its own:\n"
+        "cos(q, c) > 0. Where these ratios lie lower, the same gamma admits less, so it has no "
+        "meaning of its own:\n"
     )
     names = ("dataset", "model", "cos(q, c)", "deviation", "cos(q, n)", "cos(c, n)")
     yield markdown_table((*names, "ratio at 10, 25, 50, 75, 90 %"), spread)

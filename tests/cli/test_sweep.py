@@ -132,6 +132,21 @@ def test_a_folder_without_questions_makes_its_own(tmp_path, options, succeed: Ru
     assert "### own, fragmented (20 questions)" in result.stdout
 
 
+def test_documents_are_sampled_before_questions_are_made(tmp_path, options, succeed: Run) -> None:
+    """All of them are about the sample, rather than those of many that happen to be."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for i in range(6):
+        (folder / f"{i}.txt").write_text(prose(i, 40))
+    chunked = ("--chunk-size", 300, "--overlap", 30, "--probes", 8)
+    result = succeed("sweep", folder, *options, *chunked, "--documents", 2)
+    assert "own, 2 documents: 2 documents, " in result.stderr
+    assert "so 8 questions are made" in result.stderr
+    assert "### own, 2 documents, all (8 questions)" in result.stdout
+    whole = succeed("sweep", folder, *options, *chunked, "--documents", 6)
+    assert "### own, all (8 questions)" in whole.stdout
+
+
 def test_too_few_documents_hold_nothing_out(tmp_path, options, succeed: Run) -> None:
     folder = write_dataset(tmp_path / "few", 2)
     result = succeed("sweep", folder, *options)
