@@ -26,6 +26,17 @@ Offsets count characters of the file `docs/contract.txt`. Where several passages
 question, `evidence` is a list of such lists. Of a folder of documents alone, `sweep` makes
 questions from its sentences; how far these can be trusted stands above.
 """
+# Where the published corpora come from, by the name of their folder.
+ORIGINS = {
+    "chunking_evaluation": "the general evaluation data of Chroma's *chunking_evaluation*, MIT: "
+    "five long texts (public speeches, Wikitext under CC BY-SA, and texts derived from ConvFinQA, "
+    "PubMed and UltraChat), and questions that a language model wrote, with extracts as evidence.",
+    "lbr_contractnli": "the ContractNLI part, CC BY 4.0, of ZeroEntropy's *LegalBench-RAG*, MIT: "
+    "non-disclosure agreements from the web and SEC EDGAR, with clauses as evidence.",
+    "lbr_maud": "the MAUD part, The Atticus Project, CC BY 4.0, of *LegalBench-RAG*: merger "
+    "agreements from SEC EDGAR, with clauses as evidence. The folder holds the 24 of most "
+    "questions among those below 600 kB.",
+}
 # Coverage that may be missing, at worst, where one method is said to cover no less than another.
 MARGIN = 0.03
 _METHODS = (
@@ -78,6 +89,11 @@ def to_markdown(record: Mapping[str, Any], command: str) -> str:
     return "\n".join(parts)
 
 
+def _folders(record: Mapping[str, Any]) -> set[str]:
+    """The names of the datasets before any was sampled."""
+    return {name.partition(", ")[0] for name in record["datasets"]}
+
+
 def _setting(record: Mapping[str, Any]) -> str:
     settings = record["settings"]
     lines = [
@@ -87,8 +103,17 @@ def _setting(record: Mapping[str, Any]) -> str:
     ]
     table = markdown_table(("dataset", "documents", "chunks", "questions", *KINDS), lines)
     models = ", ".join(f"{name} ({key[:12]})" for name, key in record["models"].items())
+    origins = "".join(
+        f"- {name}: {text}\n" for name, text in ORIGINS.items() if name in _folders(record)
+    )
+    if origins:
+        origins = (
+            "Its arguments are folders in the layout at the end of this page, made from published "
+            f"datasets:\n\n{origins}\n"
+        )
     return (
-        f"{table}\nChunks of {settings['chunk_size']} characters, {settings['overlap']} of them "
+        f"{origins}{table}\n"
+        f"Chunks of {settings['chunk_size']} characters, {settings['overlap']} of them "
         f"repeated; {settings['k']} hits per question, from its own document; "
         f"{settings['resamples']:,} resamples of questions. Models: {models}.\n\n"
         "Intervals take questions as independent. Those of one document are not, so where "

@@ -15,7 +15,7 @@ from scar_gpu.evaluation.evaluate import evaluate
 from scar_gpu.evaluation.measure import measure
 from scar_gpu.evaluation.methods import Scar, Window
 from scar_gpu.evaluation.probes import make_probes
-from scar_gpu.evaluation.report_text import reaches_goal, to_markdown
+from scar_gpu.evaluation.report_text import ORIGINS, reaches_goal, to_markdown
 from scar_gpu.evaluation.report_thresholds import chosen_point, least_miss
 from scar_gpu.evaluation.sweep import Grid
 from scar_gpu.evaluation.trial import Settings, prepare
@@ -119,6 +119,16 @@ def test_no_less_than_the_window_needs_an_interval_within_the_margin(record):
     assert "cover no less than Window(±1)" in text
     assert "No less, by a margin of 0.03 (non-inferiority): the 95 % interval" in text
     assert "cover as much as" not in text
+
+
+def test_published_corpora_are_named_with_their_origin(record):
+    assert "made from published" not in to_markdown(record, "the command")  # of nobody knows where
+    changed = copy.deepcopy(record)
+    text = json.dumps(changed).replace('"one"', '"lbr_maud, 12 documents"')
+    text = to_markdown(json.loads(text), "the command")
+    assert text.count("\n- lbr_maud: the MAUD part, ") == 1
+    assert "- lbr_contractnli: " not in text
+    assert all("CC BY" in origin and origin.endswith(".") for origin in ORIGINS.values())
 
 
 def test_values_at_the_ends_of_the_grid_are_bounds(record):
