@@ -83,11 +83,11 @@ def read_datasets(folders: Sequence[Path], source: Source, *, n_probes: int = 0)
     found: list[Dataset] = []
     for folder in folders:
         if n_probes and folder.exists() and not is_labelled(folder):
-            dataset = _probes(folder, n_probes, source.settings)
+            dataset = _probes(folder, n_probes, source)
         else:
             dataset = read_dataset(folder, skip_without_evidence=source.skip_without_evidence)
-        if source.documents is not None:
-            dataset = sample_documents(dataset, source.documents)
+            if source.documents is not None:
+                dataset = sample_documents(dataset, source.documents)
         if dataset.name in [one.name for one in found]:
             raise ValueError(f"datasets must have different names, got {dataset.name!r} twice")
         without = dataset.documents_without_questions()
@@ -100,17 +100,20 @@ def read_datasets(folders: Sequence[Path], source: Source, *, n_probes: int = 0)
     return found
 
 
-def _probes(folder: Path, n: int, settings: Settings) -> Dataset:
+def _probes(folder: Path, n: int, source: Source) -> Dataset:
+    """Sample the documents first, so that all n questions are about those that are kept."""
+    from scar_gpu.evaluation.datasets import sample_ids, sampled_name
     from scar_gpu.evaluation.probes import make_probes
     from scar_gpu.text import read_documents
 
-    name = folder.resolve().name
+    name, documents = folder.resolve().name, read_documents(folder)
+    if source.documents is not None and source.documents < len(documents):
+        chosen = sample_ids((one.id for one in documents), source.documents)
+        documents = [one for one in documents if one.id in chosen]
+        name = sampled_name(name, source.documents)
+    settings = source.settings
     dataset = make_probes(
-        read_documents(folder),
-        name,
-        n=n,
-        chunk_size=settings.chunk_size,
-        overlap=settings.overlap,
+        documents, name, n=n, chunk_size=settings.chunk_size, overlap=settings.overlap
     )
     note(
         f"{name}: no queries.jsonl, so {len(dataset.questions):,} questions are made "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,17 +23,32 @@ _BAND = 0.05
 class Cosines(NamedTuple):
     """The cosines that SCAR compares, over the hits of a trial's questions.
 
+    None stands for the figures of nothing, such as of neighbours where documents have one chunk.
+
     relevance, deviation: mean and standard deviation of cos(q, c).
     neighbor_relevance: mean of cos(q, n).
     continuity: mean of cos(c, n).
-    ratios: quantiles of cos(q, n) / cos(q, c), which gamma cuts at lam = 0.
+    ratios: quantiles of cos(q, n) / cos(q, c), which gamma cuts at lam = 0, over the hits of
+        cos(q, c) > 0: below, gamma cuts the other way. Empty where there is none.
     """
 
-    relevance: float
-    deviation: float
-    neighbor_relevance: float
-    continuity: float
+    relevance: float | None
+    deviation: float | None
+    neighbor_relevance: float | None
+    continuity: float | None
     ratios: list[float]
+
+
+class Threshold(NamedTuple):
+    """A gamma found among given values.
+
+    gamma: one of them.
+    bound: `"<="`: it is the first, and less may do too; `">"`: it is the last, and not enough;
+        `"="`: neither.
+    """
+
+    gamma: float
+    bound: Literal["=", "<=", ">"]
 
 
 class Agreement(NamedTuple):
@@ -57,14 +73,33 @@ def cosines_of(trial: Trial, k: int = 5, reach: int = 1) -> Cosines:
     around = neighborhood(trial.index, trial.queries, search(trial, k), reach)
     is_hit, is_neighbor = around.relevance > -torch.inf, around.neighbor_relevance > -torch.inf
     relevance, neighbors = around.relevance[is_hit], around.neighbor_relevance[is_neighbor]
-    ratios = (around.neighbor_relevance / around.relevance[..., None])[is_neighbor]
+    is_cut = is_neighbor & (around.relevance > 0)[..., None]
+    ratios = (around.neighbor_relevance / around.relevance[..., None])[is_cut]
     return Cosines(
-        float(relevance.mean()),
-        float(relevance.std()),
-        float(neighbors.mean()),
-        float(around.continuity[is_neighbor].mean()),
-        ratios.quantile(torch.tensor(QUANTILES)).tolist(),
+        _mean(relevance),
+        float(relevance.std()) if len(relevance) > 1 else None,
+        _mean(neighbors),
+        _mean(around.continuity[is_neighbor]),
+        quantiles(ratios, QUANTILES),
     )
+
+
+def _mean(values: Tensor) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def quantiles(values: Tensor, shares: Sequence[float]) -> list[float]:
+    """The quantiles of values [N], between two of them linearly; empty where there is none.
+
+    `Tensor.quantile` refuses nothing, and more than 16 million values.
+    """
+    if not len(values):
+        return []
+    ordered = np.sort(values.numpy())
+    place = np.array(shares) * (len(ordered) - 1)
+    below = place.astype(np.int64)
+    low, high = (ordered[at].astype(np.float64) for at in (below, np.ceil(place).astype(np.int64)))
+    return (low + (high - low) * (place - below)).tolist()
 
 
 def chunk_pairs(trial: Trial, k: int = 5, n: int = 1000, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -90,7 +125,7 @@ def gamma_of_share(
     lam: float = 0.1,
     gamma: Sequence[float] = Grid().gamma,
     reach: int = 1,
-) -> float:
+) -> Threshold:
     """The least gamma at which SCAR retrieves at most a share of the window's chunks.
 
     It needs questions, or what stands for them, and no labels.
@@ -105,21 +140,23 @@ def gamma_of_share(
         reach: the furthest neighbour.
 
     Returns:
-        One of `gamma`.
+        One of `gamma`, and whether it is but a bound.
 
     Raises:
-        ValueError: even the largest gamma retrieves more.
+        ValueError: hits without any row.
     """
     around = neighborhood(trial.index, queries, hits, reach)
     nothing = torch.zeros(len(hits), 0, 2, dtype=torch.int64)
     no_weights = torch.zeros(len(hits), 0, 0, dtype=torch.float64)
     found = scar_gpu.parameter_sweep(hits, *around, nothing, no_weights, [lam], list(gamma))
     window = int(trial.index.window_expand(hits, before=reach, after=reach).lengths.sum())
+    if not window:
+        raise ValueError("hits must hold at least one row, got none")
     shares = [chunks / window for chunks in found.chunks.sum((0, 1)).tolist()]
-    for value, one in zip(gamma, shares, strict=True):
+    for place, (value, one) in enumerate(zip(gamma, shares, strict=True)):
         if one <= share:
-            return value
-    raise ValueError(f"share must be >= {min(shares):.3f}, the least there is, got {share}")
+            return Threshold(value, "=" if place else "<=")
+    return Threshold(gamma[-1], ">")
 
 
 def agreement(labelled: Surface, probes: Surface, grid: Grid, budget: float) -> Agreement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -117,6 +118,18 @@ def plateau(
     lams, gammas = [lam[i] for i, _ in close], [gamma[j] for _, j in close]
     ranges = (min(lams), max(lams)), (min(gammas), max(gammas))
     return Plateau(len(close), surface.coverage.numel(), *ranges)
+
+
+def is_at_end(value: float, values: Sequence[float], least: float = -math.inf) -> bool:
+    """Whether the best of some values is their first or last, so that a better may lie beyond.
+
+    Args:
+        value: the best.
+        values: what it was chosen from; of a single one it was not chosen.
+        least: a value with nothing below it, such as 0 for lam.
+    """
+    first, last = min(values), max(values)
+    return first < last and (value == last or (value == first and first > least))
 
 
 def pareto(chunks: Tensor, value: Tensor) -> list[tuple[float, float]]:

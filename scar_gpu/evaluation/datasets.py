@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
@@ -56,6 +57,16 @@ class Dataset:
         return tuple(document.id for document in self.documents if document.id not in asked)
 
 
+def sample_ids(ids: Iterable[str], n: int) -> set[str]:
+    """Those n whose SHA-256 is smallest: the same every time, whatever else there is."""
+    return set(sorted(ids, key=lambda name: sha256(name.encode()).hexdigest())[:n])
+
+
+def sampled_name(name: str, n: int) -> str:
+    """What a sample of so many documents is called."""
+    return f"{name}, {n} documents"
+
+
 def sample_documents(dataset: Dataset, n_documents: int) -> Dataset:
     """The same few documents every time, with their questions.
 
@@ -79,9 +90,9 @@ def sample_documents(dataset: Dataset, n_documents: int) -> Dataset:
         asked.add(question.document)
     if len(asked) <= n_documents:
         return dataset
-    chosen = set(sorted(asked, key=lambda name: sha256(name.encode()).hexdigest())[:n_documents])
+    chosen = sample_ids(asked, n_documents)
     return Dataset(
-        f"{dataset.name}, {n_documents} documents",
+        sampled_name(dataset.name, n_documents),
         tuple(document for document in dataset.documents if document.id in chosen),
         tuple(question for question in dataset.questions if question.document in chosen),
     )

@@ -68,6 +68,8 @@ def measure(
             "budget": BUDGET,
             "resamples": resamples,
             "points": len(grid.lam) * len(grid.gamma),
+            "lam": [min(grid.lam), max(grid.lam)],
+            "gamma": [min(grid.gamma), max(grid.gamma)],
         },
         "models": {embedder.name: embedder.content_hash for embedder in embedders},
         "datasets": {},
@@ -159,7 +161,7 @@ def _threshold(trial: Trial, embedder: Embedder, grid: Grid, cache: Path | None)
     return {
         "cosines": calibration.cosines_of(trial, grid.k)._asdict(),
         "gamma": {
-            name: calibration.gamma_of_share(trial, *given, BUDGET, gamma=grid.gamma)
+            name: calibration.gamma_of_share(trial, *given, BUDGET, gamma=grid.gamma)._asdict()
             for name, given in gammas.items()
         },
         "agreement": calibration.agreement(labelled, unlabelled, grid, BUDGET)._asdict(),

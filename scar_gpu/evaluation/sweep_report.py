@@ -16,6 +16,7 @@ from scar_gpu.evaluation.choice import (
     Plateau,
     Surface,
     fewest_chunks,
+    is_at_end,
     most_coverage,
     plateau,
     surface_of,
@@ -106,9 +107,13 @@ def to_text(swept: Swept, budget: float, loss: float) -> str:
         "Coverage / chunks, lam downwards, gamma across:\n",
         _grid_table(swept),
         f"- Most coverage with at most {budget:.0%} of {window}'s chunks: "
-        + (_described(swept.within_budget) if swept.within_budget else "no point of the grid."),
+        + (
+            _described(swept.within_budget, grid)
+            if swept.within_budget
+            else "no point of the grid."
+        ),
         f"- Fewest chunks that lose at most {loss:g} of {window}'s recall: "
-        + (_described(swept.within_loss) if swept.within_loss else "no point of the grid."),
+        + (_described(swept.within_loss, grid) if swept.within_loss else "no point of the grid."),
     ]
     if swept.flat:
         flat = swept.flat
@@ -121,9 +126,11 @@ def to_text(swept: Swept, budget: float, loss: float) -> str:
     return "\n".join(parts)
 
 
-def _described(best: Best) -> str:
+def _described(best: Best, grid: Grid) -> str:
+    ends = (is_at_end(best.lam, grid.lam, least=0), is_at_end(best.gamma, grid.gamma))
+    lam, gamma = (" (at the grid's end)" if is_end else "" for is_end in ends)
     return (
-        f"lam {best.lam:g}, gamma {best.gamma:g}: recall {best.recall:.3f}, coverage "
+        f"lam {best.lam:g}{lam}, gamma {best.gamma:g}{gamma}: recall {best.recall:.3f}, coverage "
         f"{best.coverage:.3f}, {best.chunks:.2f} chunks."
     )
 

@@ -93,7 +93,9 @@ class Trial:
 
     @cached_property
     def lexical(self) -> LexicalIndex:
-        """The rows' words, without their headings."""
+        """The words of the texts that are embedded, as `build --lexical` keeps them."""
+        if self.settings.headings:
+            return LexicalIndex.of_chunks(self.chunks)
         return LexicalIndex.build([self.chunks.text(row) for row in range(len(self.chunks))])
 
     def lexical_hits(self, depth: int) -> Tensor:

@@ -43,6 +43,9 @@ def test_prints_grid_choices_and_what_they_bring(dataset, options, succeed: Run)
     assert "| lam | 0.5 | 0.8 | 0.95 |" in out
     assert "- Most coverage with at most 80% of Window(±1)'s chunks: lam 0" in out
     assert "- Fewest chunks that lose at most 0.03 of Window(±1)'s recall: " in out
+    assert "chunks: lam 0, gamma 0.8: recall" in out
+    ended = succeed("sweep", dataset, *options, "--gamma", "0.8,0.95").stdout
+    assert "chunks: lam 0, gamma 0.8 (at the grid's end): recall" in ended
     assert "- Plateau: " in out
     assert "chosen on the other documents" in out
     assert out.count("| machines | ") == 5
@@ -129,6 +132,21 @@ def test_a_folder_without_questions_makes_its_own(tmp_path, options, succeed: Ru
     )
     assert "so 40 questions are made from its sentences; what is best on them" in result.stderr
     assert "### own, fragmented (20 questions)" in result.stdout
+
+
+def test_documents_are_sampled_before_questions_are_made(tmp_path, options, succeed: Run) -> None:
+    """All of them are about the sample, rather than those of many that happen to be."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for i in range(6):
+        (folder / f"{i}.txt").write_text(prose(i, 40))
+    chunked = ("--chunk-size", 300, "--overlap", 30, "--probes", 8)
+    result = succeed("sweep", folder, *options, *chunked, "--documents", 2)
+    assert "own, 2 documents: 2 documents, " in result.stderr
+    assert "so 8 questions are made" in result.stderr
+    assert "### own, 2 documents, all (8 questions)" in result.stdout
+    whole = succeed("sweep", folder, *options, *chunked, "--documents", 6)
+    assert "### own, all (8 questions)" in whole.stdout
 
 
 def test_too_few_documents_hold_nothing_out(tmp_path, options, succeed: Run) -> None:

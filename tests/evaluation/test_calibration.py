@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from types import ModuleType
 
@@ -9,17 +10,19 @@ import numpy as np
 import pytest
 import torch
 
+from scar_gpu.evaluation import calibration
 from scar_gpu.evaluation.calibration import (
     agreement,
     chunk_pairs,
     cosines_of,
     gamma_of_share,
+    quantiles,
     spearman,
 )
 from scar_gpu.evaluation.choice import Surface
 from scar_gpu.evaluation.methods import search
 from scar_gpu.evaluation.reading import read_dataset
-from scar_gpu.evaluation.sweep import Grid
+from scar_gpu.evaluation.sweep import Grid, Neighborhood
 from scar_gpu.evaluation.trial import Settings, Trial, prepare
 from scar_gpu.evaluation.universal import UniversalSentenceEncoder
 from tests.evaluation.machines import machines
@@ -42,10 +45,15 @@ def test_the_least_gamma_within_a_share(trial):
     assert sizes[0] > sizes[2] > sizes[-1]
     for gamma, size in zip(gammas, sizes, strict=True):
         found = gamma_of_share(trial, trial.queries, hits, size / window, gamma=gammas)
-        assert found == next(g for g, s in zip(gammas, sizes, strict=True) if s <= size)
-        assert found <= gamma
-    with pytest.raises(ValueError, match=r"share must be >= 0\.\d+, the least there is, got 0.1"):
-        gamma_of_share(trial, trial.queries, hits, 0.1, gamma=gammas)
+        first = next(g for g, s in zip(gammas, sizes, strict=True) if s <= size)
+        assert found == (first, "<=" if first == gammas[0] else "=")
+        assert found.gamma <= gamma
+    # At the grid's ends the gamma is no more than bounded.
+    assert gamma_of_share(trial, trial.queries, hits, 1.0, gamma=gammas) == (0.5, "<=")
+    assert gamma_of_share(trial, trial.queries, hits, 0.1, gamma=gammas) == (0.9, ">")
+    nothing = torch.full_like(hits, -1)
+    with pytest.raises(ValueError, match="hits must hold at least one row, got none"):
+        gamma_of_share(trial, trial.queries, nothing, 0.5, gamma=gammas)
 
 
 def test_pairs_are_other_chunks_of_the_same_document(trial):
@@ -64,6 +72,41 @@ def test_cosines(trial):
     assert found.relevance == pytest.approx(hits.scores.mean().item())
     assert found.ratios == sorted(found.ratios)
     assert -1 < found.neighbor_relevance < found.relevance
+
+
+def test_ratios_are_those_to_positive_relevances(trial, monkeypatch):
+    """Of four hits one is opposed to the question, one orthogonal, one no hit at all."""
+    relevance = torch.tensor([[0.5, -0.2, 0.0, -torch.inf]])
+    neighbors = torch.tensor([[[0.25, 0.5], [0.1, 0.1], [0.1, -torch.inf], [-torch.inf] * 2]])
+    around = Neighborhood(relevance, neighbors, torch.full_like(neighbors, 0.3))
+    monkeypatch.setattr(calibration, "neighborhood", lambda *_: around)
+    found = cosines_of(trial)
+    assert found.ratios == pytest.approx([0.55, 0.625, 0.75, 0.875, 0.95])  # of 0.5 and 1
+    assert found.relevance == pytest.approx(0.1)
+    assert found.neighbor_relevance == pytest.approx(1.05 / 5)
+
+
+def test_cosines_of_documents_of_one_chunk(write_folder):
+    docs, lines = machines()
+    first = {name: text.partition("\n")[0] for name, text in docs.items()}
+    lines = [line for line in lines if line["id"].endswith("-0")]
+    found = cosines_of(prepare(read_dataset(write_folder(first, lines)), WordEmbedder()))
+    assert found.relevance > 0
+    assert found[2:] == (None, None, [])
+    json.dumps(found, allow_nan=False)
+    alone = cosines_of(prepare(read_dataset(write_folder(first, lines[:1])), WordEmbedder()))
+    assert alone.deviation is None  # of one hit
+
+
+def test_quantiles_of_any_number():
+    values = torch.rand(101, generator=torch.Generator().manual_seed(0))
+    shares = (0.0, 0.123, 0.5, 1.0)
+    expected = values.double().quantile(torch.tensor(shares, dtype=torch.float64))
+    assert quantiles(values, shares) == pytest.approx(expected.tolist(), rel=1e-12)
+    assert quantiles(values[:0], shares) == []
+    many = torch.zeros((1 << 24) + 3)  # more than `Tensor.quantile` takes
+    many[-4:] = 1
+    assert quantiles(many, (0.5, 1 - 3 / (len(many) - 1), 1.0)) == pytest.approx([0, 1, 1])
 
 
 def test_spearman_by_hand():

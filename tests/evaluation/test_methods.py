@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,6 +22,7 @@ from scar_gpu.evaluation.methods import (
 from scar_gpu.evaluation.reading import read_dataset
 from scar_gpu.evaluation.reranking import Reranked, load_cross_encoder
 from scar_gpu.evaluation.trial import Settings, Trial, prepare
+from scar_gpu.text.lexical import LexicalIndex
 from tests.evaluation.conftest import unit
 from tests.evaluation.tiny_cross_encoder import write_cross_encoder
 from tests.text.word_embedder import WordEmbedder
@@ -150,6 +153,23 @@ def test_hybrid_lists_are_fused_with_their_own_document_alone(trial):
         assert own == [row for row in found if row in range(*bounds)][:50]
 
 
+def test_words_of_headings_are_found_where_they_are_embedded(dataset):
+    """Pears, in the plural, are a title; the text below it has pear alone."""
+    asked = replace(dataset, questions=(replace(dataset.questions[2], text="pears"),))
+    on, off = (
+        prepare(asked, WordEmbedder(), Settings(**SMALL, headings=headings))
+        for headings in (True, False)
+    )
+    chunks = on.chunks
+    said = [row for row in range(len(chunks)) if "Pears" in chunks.text(row)]
+    below = [row for row in range(len(chunks)) if chunks.chunk(row).headings == ("Pears",)]
+    assert set(below) - set(said)
+    assert rows(off.lexical_hits(50)) == [said]
+    assert sorted(rows(on.lexical_hits(50))[0]) == sorted({*said, *below})
+    built = LexicalIndex.of_chunks(chunks)  # what `build --lexical` keeps
+    assert np.array_equal(on.lexical.scores, built.scores)
+
+
 def test_some_of_the_questions(trial):
     whole = {method.name: method.select(trial) for method in (Scar(2), Scar(2, hybrid=True))}
     assert trial.of([0, 1, 2, 3]) is trial
@@ -185,8 +205,6 @@ def test_bad_settings():
 
 
 def test_a_corpus_without_text_is_refused(dataset):
-    from dataclasses import replace
-
     from scar_gpu.text import Document
 
     empty = replace(dataset, documents=(Document("fruit.md", ""), Document("water.txt", "")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 
@@ -14,7 +15,8 @@ from scar_gpu.evaluation.evaluate import evaluate
 from scar_gpu.evaluation.measure import measure
 from scar_gpu.evaluation.methods import Scar, Window
 from scar_gpu.evaluation.probes import make_probes
-from scar_gpu.evaluation.report_text import to_markdown
+from scar_gpu.evaluation.report_text import ORIGINS, reaches_goal, to_markdown
+from scar_gpu.evaluation.report_thresholds import chosen_point, least_miss
 from scar_gpu.evaluation.sweep import Grid
 from scar_gpu.evaluation.trial import Settings, prepare
 from scar_gpu.text import Document
@@ -102,6 +104,77 @@ def test_verdicts():
 
 def test_intervals():
     assert claims.interval(Difference(0.1234, -0.1, 0.3, 1.0)) == "+0.123 [-0.100, +0.300]"
+
+
+def test_no_less_than_the_window_needs_an_interval_within_the_margin(record):
+    def reached(low: float, change: float, least: float) -> bool:
+        to_window = Difference(low + 0.05, low, low + 0.1, 0.0)
+        return reaches_goal(to_window, change, Difference(least, least, least, 0.0))
+
+    assert reached(-0.03, -0.25, 0.001)
+    assert not reached(-0.031, -0.25, 0.001)  # though the interval reaches 0.069
+    assert not reached(-0.03, -0.249, 0.001)
+    assert not reached(-0.03, -0.25, 0.0)
+    text = to_markdown(record, "the command")
+    assert "cover no less than Window(±1)" in text
+    assert "No less, by a margin of 0.03 (non-inferiority): the 95 % interval" in text
+    assert "cover as much as" not in text
+
+
+def test_published_corpora_are_named_with_their_origin(record):
+    assert "made from published" not in to_markdown(record, "the command")  # of nobody knows where
+    changed = copy.deepcopy(record)
+    text = json.dumps(changed).replace('"one"', '"lbr_maud, 12 documents"')
+    text = to_markdown(json.loads(text), "the command")
+    assert text.count("\n- lbr_maud: the MAUD part, ") == 1
+    assert "- lbr_contractnli: " not in text
+    assert all("CC BY" in origin and origin.endswith(".") for origin in ORIGINS.values())
+
+
+def test_values_at_the_ends_of_the_grid_are_bounds(record):
+    def gamma(value: float, bound: str = "=") -> dict[str, object]:
+        return {"gamma": value, "bound": bound}
+
+    low, high = gamma(0.1, "<="), gamma(1.1, ">")
+    assert least_miss(gamma(0.5), gamma(0.25)) == (0.25, True)
+    assert least_miss(low, gamma(0.5)) == least_miss(gamma(0.5), low) == (0.4, False)
+    assert least_miss(high, gamma(0.5)) == (pytest.approx(0.6), False)
+    assert least_miss(low, high) == (1.0, False)
+    assert least_miss(low, low) == least_miss(high, high) == (0.0, False)
+
+    changed = copy.deepcopy(record)
+    changed["settings"] |= {"lam": [0.0, 0.5], "gamma": [0.1, 1.1]}
+    for one in changed["runs"][0]["thresholds"].values():
+        one["gamma"] = {"questions": gamma(0.5), "probes": low, "chunk pairs": gamma(0.48)}
+        one["agreement"] |= {"lam": 0.5, "gamma": 0.3}
+        one["cosines"] |= {"neighbor_relevance": None, "ratios": []}
+    text = to_markdown(changed, "the command")
+    assert "| one | words | 0.50 | <= 0.10 | 0.48 |" in text
+    assert "made questions miss the gamma of the real ones by at least 0.40, chunks by 0.02" in text
+    assert "| 0.5†/0.3 |" in text
+    assert "| none |" in text
+    for one in changed["runs"][0]["thresholds"].values():
+        one["gamma"]["questions"] = low  # perhaps the same, perhaps not: nothing is shown
+        one["gamma"]["chunk pairs"] = low
+    text = to_markdown(changed, "the command")
+    assert "real ones by at least 0.00, chunks by at least 0.00. A calibration would" in text
+    for one in changed["runs"][0]["thresholds"].values():
+        one["gamma"] = dict.fromkeys(one["gamma"], gamma(0.5))
+    assert "ones by 0.00, chunks by 0.00. Either may" in to_markdown(changed, "the command")
+
+
+@pytest.mark.parametrize(
+    ("lam", "gamma", "text"),
+    [
+        (0.0, 0.5, "0/0.5"),  # nothing lies below
+        (0.5, 0.1, "0.5†/0.1†"),
+        (0.1, 1.1, "0.1/1.1†"),
+        (0.48, 0.12, "0.48/0.12"),
+    ],
+)
+def test_points_at_the_ends_of_the_grid_are_marked(lam, gamma, text):
+    settings = {"lam": [0.0, 0.5], "gamma": [0.1, 1.1]}
+    assert chosen_point({"lam": lam, "gamma": gamma}, settings) == text
 
 
 def test_measure_needs_two_datasets_and_a_model(datasets):

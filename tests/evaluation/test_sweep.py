@@ -11,6 +11,7 @@ from scar_gpu.evaluation.choice import (
     Surface,
     average,
     fewest_chunks,
+    is_at_end,
     most_coverage,
     pareto,
     plateau,
@@ -148,6 +149,14 @@ def test_plateau_by_hand():
     found = surface([[0.5, 0.699, 0.9], [0.6, 0.7, 0.8]], [[0.4, 0.6, 0.9], [0.5, 0.6, 0.7]])
     flat = plateau(found, (0.0, 0.1), (0.9, 0.8, 0.7), 0.6, slack=0.01)
     assert flat == (2, 6, (0.0, 0.1), (0.8, 0.8))
+
+
+def test_ends_of_a_grid():
+    values = (0.0, 0.1, 0.2)
+    assert [is_at_end(value, values) for value in values] == [True, False, True]
+    assert [is_at_end(value, values, least=0) for value in values] == [False, False, True]
+    assert is_at_end(0.1, (0.1, 0.2), least=0)
+    assert not is_at_end(0.1, (0.1,))  # was not chosen
 
 
 def test_pareto_by_hand():
