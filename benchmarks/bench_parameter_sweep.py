@@ -8,8 +8,12 @@ from scar_gpu.evaluation.bootstrap import estimates
 from scar_gpu.evaluation.sweep import neighborhood
 
 # B, K, W, N, D, points of lam and of gamma, points that the loop is given
-SHAPES = {"full": (1000, 10, 2, 20_000, 384, 50, 50, 25), "tiny": (8, 3, 1, 200, 16, 3, 4, 4)}
-UNITS = {"full": (1000, 8, 10_000), "tiny": (20, 2, 50)}
+SHAPES = {
+    "full": (1000, 10, 2, 20_000, 384, 50, 50, 25),
+    "quick": (200, 10, 2, 5_000, 384, 20, 20, 10),
+    "tiny": (8, 3, 1, 200, 16, 3, 4, 4),
+}
+UNITS = {"full": (1000, 8, 10_000), "quick": (500, 8, 2_000), "tiny": (20, 2, 50)}
 
 
 def gold_of(hits: torch.Tensor, n_chunks: int) -> tuple[torch.Tensor, torch.Tensor]:

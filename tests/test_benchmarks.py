@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bench_parameter_sweep
+import bench_rank_fusion
 import pytest
 import table
 from peers import pins
 from report import slope
+from sizes import SIZES
 
 ROOT = Path(__file__).parents[1]
 
@@ -60,3 +63,10 @@ def test_losing_rows_come_first():
 def test_the_exponent_of_a_power_law():
     assert slope([1, 2, 4, 8], [3 * size**1.5 for size in (1, 2, 4, 8)]) == pytest.approx(1.5)
     assert slope([1, 2, 4], [7.0, 7.0, 7.0]) == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    "shapes", [bench_parameter_sweep.SHAPES, bench_parameter_sweep.UNITS, bench_rank_fusion.SHAPES]
+)
+def test_every_size_has_shapes(shapes):
+    assert set(shapes) == set(SIZES)
