@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tests.backends import WITHOUT_TRITON, Runner, install_triton_launchers, prepare
+from tests.backends import Runner, install_triton_launchers, prepare
 from tests.cases import SHAPES
 
 BACKENDS = ("cpu", "triton", "cuda")
@@ -41,12 +41,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     backend = config.getoption("--backend")
-    unwritten = {f"test_{name}" for name in WITHOUT_TRITON} if backend == "triton" else set()
     elsewhere = [
-        item
-        for item in items
-        if backend not in getattr(item.function, "backends", BACKENDS)
-        or item.path.stem in unwritten
+        item for item in items if backend not in getattr(item.function, "backends", BACKENDS)
     ]
     if elsewhere:
         config.hook.pytest_deselected(items=elsewhere)
