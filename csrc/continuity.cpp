@@ -70,7 +70,7 @@ Tensor continuity(const Tensor& embeddings, const Tensor& doc_offsets, int64_t w
   check(!scale || scale->size(0) == n_chunks, "row_scale must have one entry per chunk");
   check(window >= 0, "window must be >= 0, got ", window);
 
-  Tensor result = allocate(embeddings, {window, n_chunks}, ScalarType::Float);
+  Tensor result = allocate({window, n_chunks}, ScalarType::Float);
   float* table = data<float>(result);
   std::fill_n(table, window * n_chunks, std::numeric_limits<float>::quiet_NaN());
   if (window == 0 || n_chunks == 0) return result;

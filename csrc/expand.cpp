@@ -5,12 +5,12 @@
 
 namespace scar_gpu {
 
-ExpansionResult::ExpansionResult(const Tensor& hits, int64_t n_queries, int64_t width)
+ExpansionResult::ExpansionResult(int64_t n_queries, int64_t width)
     : width_(width),
-      tensors_(allocate(hits, {n_queries, width}, ScalarType::Long),
-               allocate(hits, {n_queries, width}, ScalarType::Float),
-               allocate(hits, {n_queries, width}, ScalarType::Int),
-               allocate(hits, {n_queries}, ScalarType::Int)),
+      tensors_(allocate({n_queries, width}, ScalarType::Long),
+               allocate({n_queries, width}, ScalarType::Float),
+               allocate({n_queries, width}, ScalarType::Int),
+               allocate({n_queries}, ScalarType::Int)),
       ids_(data<int64_t>(std::get<0>(tensors_))),
       scores_(data<float>(std::get<1>(tensors_))),
       anchors_(data<int32_t>(std::get<2>(tensors_))),
@@ -31,7 +31,7 @@ ExpansionTensors expand(const Tensor& hits, const Tensor& relevance, const Tenso
         "mask must have the shape of scores");
 
   const int64_t window = n_neighbors / 2;
-  const ExpansionResult result(hits, n_queries, expansion_width(k, window, window));
+  const ExpansionResult result(n_queries, expansion_width(k, window, window));
   parallel_for(n_queries, 64, [&](int64_t begin, int64_t end) {
     Expander expander(k, window, window);
     for (int64_t b = begin; b < end; ++b)

@@ -128,7 +128,7 @@ inline int64_t expansion_width(int64_t n_hits, int64_t before, int64_t after) {
 // The four tensors of an expansion of n_queries x width.
 class ExpansionResult {
  public:
-  ExpansionResult(const Tensor& hits, int64_t n_queries, int64_t width);
+  ExpansionResult(int64_t n_queries, int64_t width);
   ExpansionRow row(int64_t b) const {
     return {ids_ + b * width_, scores_ + b * width_, anchors_ + b * width_, lengths_ + b};
   }

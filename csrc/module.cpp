@@ -47,11 +47,18 @@ PyObject* use_instruction_set(PyObject*, PyObject* argument) {
                       argument);
 }
 
+PyObject* poison_results(PyObject*, PyObject* argument) {
+  const int on = PyObject_IsTrue(argument);
+  return on < 0 ? nullptr : PyBool_FromLong(scar_gpu::poison_results(on != 0));
+}
+
 PyMethodDef METHODS[] = {
     {"instruction_sets", instruction_sets, METH_NOARGS,
      "Names of the instruction sets this machine can run, fastest first."},
     {"use_instruction_set", use_instruction_set, METH_O,
      "Use another instruction set; every one gives the same bits."},
+    {"poison_results", poison_results, METH_O,
+     "Whether results are filled before they are computed, for tests; returns what held before."},
     {nullptr, nullptr, 0, nullptr},
 };
 

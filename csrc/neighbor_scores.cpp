@@ -165,9 +165,9 @@ std::tuple<Tensor, Tensor, Tensor> neighbor_scores(const Tensor& queries, const 
   NeighborScorer scorer(queries, embeddings, continuity, hits, lam, gamma, contiguous, row_scale,
                         relevance);
   const int64_t n_queries = scorer.n_queries(), k = scorer.n_hits(), n = scorer.n_neighbors();
-  Tensor out_relevance = allocate(hits, {n_queries, k}, ScalarType::Float);
-  Tensor out_scores = allocate(hits, {n_queries, k, n}, ScalarType::Float);
-  Tensor out_mask = allocate(hits, {n_queries, k, n}, ScalarType::Bool);
+  Tensor out_relevance = allocate({n_queries, k}, ScalarType::Float);
+  Tensor out_scores = allocate({n_queries, k, n}, ScalarType::Float);
+  Tensor out_mask = allocate({n_queries, k, n}, ScalarType::Bool);
   for (int64_t b = 0; b < n_queries; b += scorer.block())
     scorer.run(b, std::min(scorer.block(), n_queries - b), data<float>(out_relevance) + b * k,
                data<float>(out_scores) + b * k * n, data<bool>(out_mask) + b * k * n);

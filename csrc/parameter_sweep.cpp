@@ -207,9 +207,9 @@ std::tuple<Tensor, Tensor> parameter_sweep(const Tensor& hits, const Tensor& rel
   in.hits.check_range((int64_t{1} << 62) + 1);  // the largest id, whose neighbours are numbers
 
   const int64_t grid = in.n_lam() * in.n_gamma();
-  const Tensor chunks = allocate(hits, {n_queries, in.n_lam(), in.n_gamma()}, ScalarType::Int);
+  const Tensor chunks = allocate({n_queries, in.n_lam(), in.n_gamma()}, ScalarType::Int);
   const Tensor covered =
-      allocate(hits, {n_queries, in.n_measures(), in.n_lam(), in.n_gamma()}, ScalarType::Float);
+      allocate({n_queries, in.n_measures(), in.n_lam(), in.n_gamma()}, ScalarType::Float);
   parallel_for(n_queries, QUERIES_PER_THREAD, [&](int64_t begin, int64_t end) {
     Sweeper sweeper(in);
     for (int64_t b = begin; b < end; ++b)

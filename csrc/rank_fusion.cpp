@@ -61,7 +61,7 @@ void Lists::check_values(int64_t n_ranks) const {
 
 // The results of all queries.
 struct Results {
-  Results(const Tensor& like, int64_t n_queries, int64_t width, int64_t n_lists, bool has_details);
+  Results(int64_t n_queries, int64_t width, int64_t n_lists, bool has_details);
   void write(int64_t b, Fuser& fuser, const Contributions& contributions) const;
 
   int64_t width, n_lists;
@@ -72,19 +72,18 @@ struct Results {
   int32_t *lengths, *best_list = nullptr, *best_rank = nullptr, *ranks = nullptr;
 };
 
-Results::Results(const Tensor& like, int64_t n_queries, int64_t width, int64_t n_lists,
-                 bool has_details)
+Results::Results(int64_t n_queries, int64_t width, int64_t n_lists, bool has_details)
     : width(width), n_lists(n_lists), has_details(has_details) {
-  tensors.push_back(allocate(like, {n_queries, width}, ScalarType::Long));
-  tensors.push_back(allocate(like, {n_queries, width}, ScalarType::Float));
-  tensors.push_back(allocate(like, {n_queries}, ScalarType::Int));
+  tensors.push_back(allocate({n_queries, width}, ScalarType::Long));
+  tensors.push_back(allocate({n_queries, width}, ScalarType::Float));
+  tensors.push_back(allocate({n_queries}, ScalarType::Int));
   ids = data<int64_t>(tensors[0]);
   scores = data<float>(tensors[1]);
   lengths = data<int32_t>(tensors[2]);
   if (!has_details) return;
-  tensors.push_back(allocate(like, {n_queries, width}, ScalarType::Int));
-  tensors.push_back(allocate(like, {n_queries, width}, ScalarType::Int));
-  tensors.push_back(allocate(like, {n_queries, width, n_lists}, ScalarType::Int));
+  tensors.push_back(allocate({n_queries, width}, ScalarType::Int));
+  tensors.push_back(allocate({n_queries, width}, ScalarType::Int));
+  tensors.push_back(allocate({n_queries, width, n_lists}, ScalarType::Int));
   best_list = data<int32_t>(tensors[3]);
   best_rank = data<int32_t>(tensors[4]);
   ranks = data<int32_t>(tensors[5]);
@@ -152,8 +151,7 @@ std::vector<Tensor> rank_fusion(std::vector<Tensor> rankings,
   const Contributions table(n_lists, n_ranks, k, weights, contributions);
   if (sums_duplicates) table.check_sums(lists.lengths, ranks.has_value());
 
-  Results results(rankings[0], lists.n_queries, top_n ? *top_n : lists.n_entries, n_lists,
-                  has_details);
+  Results results(lists.n_queries, top_n ? *top_n : lists.n_entries, n_lists, has_details);
   std::atomic<bool> is_valid = true;
   const int64_t grain = std::max<int64_t>(1, 4096 / (lists.n_entries + 1));
   parallel_for(lists.n_queries, grain, [&](int64_t begin, int64_t end) {

@@ -8,7 +8,7 @@ namespace scar_gpu {
 
 Tensor row_scale(const Tensor& embeddings) {
   const Rows rows(embeddings, "embeddings");
-  Tensor result = allocate(embeddings, {rows.count()}, ScalarType::Float);
+  Tensor result = allocate({rows.count()}, ScalarType::Float);
   float* scale = data<float>(result);
   parallel_for(rows.count(), 256, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -30,8 +30,7 @@ ExpansionTensors scar_expand(const Tensor& queries, const Tensor& embeddings,
   NeighborScorer scorer(queries, embeddings, continuity, hits, lam, gamma, contiguous, row_scale,
                         relevance);
   const int64_t n_queries = scorer.n_queries(), k = scorer.n_hits(), n = scorer.n_neighbors();
-  const ExpansionResult result(hits, n_queries,
-                               expansion_width(k, scorer.window(), scorer.window()));
+  const ExpansionResult result(n_queries, expansion_width(k, scorer.window(), scorer.window()));
   const int64_t block = std::min(scorer.block(), n_queries);
   const std::unique_ptr<float[]> relevances(new float[block * k]);
   const std::unique_ptr<float[]> scores(new float[block * k * n]);

@@ -13,17 +13,17 @@ SearchExpansionTensors search_expand(const Tensor& queries, const Tensor& embedd
   Searcher searcher(queries, embeddings, k, row_scale, row_ranges);
   const int64_t n_queries = queries.size(0), window = Layout(continuity, "continuity", 2).sizes[0];
   const int64_t width = expansion_width(k, window, window), n = 2 * window;
-  const Tensor ids = allocate(queries, {n_queries, k}, ScalarType::Long);
-  const Tensor scores = allocate(queries, {n_queries, k}, ScalarType::Float);
+  const Tensor ids = allocate({n_queries, k}, ScalarType::Long);
+  const Tensor scores = allocate({n_queries, k}, ScalarType::Float);
   // All padding at first: what is wrong with an argument shows before the search, not after it.
   std::fill_n(data<int64_t>(ids), n_queries * k, -1);
   // A search finds canonical scores, which are the relevances.
   NeighborScorer scorer(queries, embeddings, continuity, ids, lam, gamma, contiguous, row_scale,
                         scores);
-  const Tensor relevance = allocate(queries, {n_queries, k}, ScalarType::Float);
-  const Tensor neighbor_scores = allocate(queries, {n_queries, k, n}, ScalarType::Float);
-  const Tensor mask = allocate(queries, {n_queries, k, n}, ScalarType::Bool);
-  const ExpansionResult result(ids, n_queries, width);
+  const Tensor relevance = allocate({n_queries, k}, ScalarType::Float);
+  const Tensor neighbor_scores = allocate({n_queries, k, n}, ScalarType::Float);
+  const Tensor mask = allocate({n_queries, k, n}, ScalarType::Bool);
+  const ExpansionResult result(n_queries, width);
 
   searcher.run(data<int64_t>(ids), data<float>(scores));
   for (int64_t first = 0; first < n_queries; first += scorer.block()) {

@@ -13,15 +13,19 @@ ExpansionTensors spans(const Tensor& ids, const Tensor& doc_offsets) {
   const Documents documents(doc_offsets);
   rows.check_range(documents.n_chunks());
   const int64_t n_queries = rows.size(0), width = rows.size(1);
-  const Tensor start = allocate(ids, {n_queries, width}, ScalarType::Long);
-  const Tensor end = allocate(ids, {n_queries, width}, ScalarType::Long);
-  const Tensor first = allocate(ids, {n_queries, width}, ScalarType::Int);
-  const Tensor lengths = allocate(ids, {n_queries}, ScalarType::Int);
+  const Tensor start = allocate({n_queries, width}, ScalarType::Long);
+  const Tensor end = allocate({n_queries, width}, ScalarType::Long);
+  const Tensor first = allocate({n_queries, width}, ScalarType::Int);
+  const Tensor lengths = allocate({n_queries}, ScalarType::Int);
 
   struct Run {
     int32_t first;
     int64_t start, end;
   };
+  int64_t* starts = data<int64_t>(start);
+  int64_t* ends = data<int64_t>(end);
+  int32_t* firsts = data<int32_t>(first);
+  int32_t* counts = data<int32_t>(lengths);
   parallel_for(n_queries, 64, [&](int64_t from, int64_t to) {
     std::vector<std::pair<int64_t, int32_t>> entries;  // (row, position)
     std::vector<Run> runs;
@@ -45,11 +49,11 @@ ExpansionTensors spans(const Tensor& ids, const Tensor& doc_offsets) {
       std::sort(runs.begin(), runs.end(),
                 [](const Run& a, const Run& c) { return a.first < c.first; });
       const int64_t n = static_cast<int64_t>(runs.size());
-      data<int32_t>(lengths)[b] = static_cast<int32_t>(n);
+      counts[b] = static_cast<int32_t>(n);
       for (int64_t t = 0; t < width; ++t) {
-        data<int64_t>(start)[b * width + t] = t < n ? runs[t].start : -1;
-        data<int64_t>(end)[b * width + t] = t < n ? runs[t].end : -1;
-        data<int32_t>(first)[b * width + t] = t < n ? runs[t].first : -1;
+        starts[b * width + t] = t < n ? runs[t].start : -1;
+        ends[b * width + t] = t < n ? runs[t].end : -1;
+        firsts[b * width + t] = t < n ? runs[t].first : -1;
       }
     }
   });

@@ -2,6 +2,9 @@
 
 #include "tensors.h"
 
+#include <cstring>
+#include <utility>
+
 namespace scar_gpu {
 
 Layout::Layout(const Tensor& tensor, const char* name, int64_t rank) : name(name) {
@@ -78,17 +81,44 @@ int64_t Documents::of(int64_t row) const {
   return low;
 }
 
-Tensor allocate(const Tensor& like, std::initializer_list<int64_t> shape, ScalarType dtype) {
-  int32_t type = torch::stable::detail::to<int32_t>(torch::stable::detail::from(dtype));
+namespace {
+
+bool results_poisoned = false;
+
+void poison(const Tensor& result, ScalarType dtype, int64_t numel) {
+  const int byte = dtype == ScalarType::Float ? 0xff : dtype == ScalarType::Bool ? 1 : 0x7f;
+  const int64_t width = dtype == ScalarType::Long ? 8 : dtype == ScalarType::Bool ? 1 : 4;
+  std::memset(result.mutable_data_ptr(), byte, numel * width);
+}
+
+}  // namespace
+
+bool poison_results(bool on) { return std::exchange(results_poisoned, on); }
+
+Tensor allocate(std::initializer_list<int64_t> shape, ScalarType dtype) {
+  const int32_t type = torch::stable::detail::to<int32_t>(torch::stable::detail::from(dtype));
+  const int64_t rank = static_cast<int64_t>(shape.size());
+  int64_t strides[4];
+  check(rank <= 4, "a result of more than 4 dimensions");
+  int64_t numel = 1;
+  bool fits = true;
+  for (int64_t i = rank - 1; i >= 0; --i) {
+    strides[i] = numel;
+    const int64_t size = shape.begin()[i];
+    fits = fits && !__builtin_mul_overflow(numel, std::max<int64_t>(size, 1), &numel);
+  }
   AtenTensorHandle result = nullptr;
-  const bool allocated =
-      aoti_torch_aten_new_empty(like.get(), shape.begin(), static_cast<int64_t>(shape.size()),
-                                &type, nullptr, nullptr, 0, nullptr, &result) == AOTI_TORCH_SUCCESS;
-  std::ostringstream sizes;
-  if (!allocated)
+  if (!fits ||
+      aoti_torch_empty_strided(rank, shape.begin(), strides, type, aoti_torch_device_type_cpu(), 0,
+                               &result) != AOTI_TORCH_SUCCESS) {
+    std::ostringstream sizes;  // made here only: a stream is dearer than an allocation
     for (const int64_t size : shape) sizes << (sizes.tellp() ? ", " : "") << size;
-  check<std::runtime_error>(allocated, "a result of shape [", sizes.str(), "] does not fit memory");
-  return Tensor(result);
+    fail<std::runtime_error>("a result of shape [", sizes.str(), "] does not fit memory");
+  }
+  Tensor tensor(result);
+  if (results_poisoned) [[unlikely]]
+    poison(tensor, dtype, tensor.numel());
+  return tensor;
 }
 
 }  // namespace scar_gpu

@@ -163,9 +163,12 @@ class Documents {
   View<int64_t, 1> offsets_;
 };
 
-// An uninitialised CPU tensor, by the shim function: it costs a third of `torch::stable::empty`,
-// and honours deterministic filling, which the tests rely on.
-Tensor allocate(const Tensor& like, std::initializer_list<int64_t> shape, ScalarType dtype);
+// An uninitialised CPU tensor, past the dispatcher: a result costs a fraction of a call through it.
+Tensor allocate(std::initializer_list<int64_t> shape, ScalarType dtype);
+
+// Whether `allocate` fills results with NaN or large numbers, so that tests see a hole in one;
+// returns what held before.
+bool poison_results(bool on);
 
 template <class T>
 T* data(const Tensor& tensor) {

@@ -14,7 +14,7 @@ ExpansionTensors window_expand(const Tensor& hits, const Tensor& doc_offsets, in
   ids.check_range(documents.n_chunks());
 
   const int64_t n_queries = ids.size(0), k = ids.size(1);
-  const ExpansionResult result(hits, n_queries, expansion_width(k, before, after));
+  const ExpansionResult result(n_queries, expansion_width(k, before, after));
   parallel_for(n_queries, 64, [&](int64_t begin, int64_t end) {
     Expander expander(k, before, after);
     for (int64_t b = begin; b < end; ++b) {

@@ -76,12 +76,19 @@ def operation(request: pytest.FixtureRequest, run: Runner):
 
 @pytest.fixture(autouse=True)
 def poisoned_outputs():
-    """Uninitialised memory is NaN or the largest integer, so a hole in a result shows."""
+    """Uninitialised memory is NaN or a large integer, so a hole in a result shows.
+
+    The CPU kernels allocate past the dispatcher and have a switch of their own.
+    """
+    from scar_gpu import _C
+
     deterministic = torch.are_deterministic_algorithms_enabled()
     fill = torch.utils.deterministic.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = True
+    before = _C.poison_results(True)
     yield
+    _C.poison_results(before)
     torch.utils.deterministic.fill_uninitialized_memory = fill
     torch.use_deterministic_algorithms(deterministic)
 

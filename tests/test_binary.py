@@ -39,3 +39,10 @@ def test_the_binary_needs_only_the_stable_abi():
 
 def test_the_binary_is_for_every_python_from_the_oldest_supported():
     assert importlib.import_module("scar_gpu._C").__file__.endswith("_C.abi3.so")
+
+
+def test_results_are_poisoned_while_tests_run():
+    """A hole in a result of a CPU kernel would show: see `poisoned_outputs`."""
+    kernels = importlib.import_module("scar_gpu._C")
+    assert kernels.poison_results(False) is True
+    assert kernels.poison_results(True) is False
