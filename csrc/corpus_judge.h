@@ -1,9 +1,6 @@
 // SCAR's decision for every row as the hit: a matrix product decides what is not near a threshold.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "queries.h"
 
 namespace scar_gpu {

@@ -16,8 +16,11 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out);
 // in bfloat16 or TF32; factors of full precision times 1 show it.
 bool product_is_exact();
 
-// Two summation orders of a product of unit vectors differ by at most this: each is within
-// dim * 2^-24 of the exact sum, and a few roundings follow.
-inline float product_error(int64_t dim) { return static_cast<float>(dim + 8) * 0x1p-23f; }
+// By how much a product of unit vectors and their canonical score differ at most: the product is
+// within dim * 2^-24 of the exact sum, whatever its order; the score sums dim / 32 terms per lane,
+// then folds five times; and a few roundings follow on either side.
+inline float product_error(int64_t dim) {
+  return static_cast<float>(dim + padded(dim) / LANES + 5 + 16) * 0x1p-24f;
+}
 
 }  // namespace scar_gpu

@@ -32,6 +32,13 @@ struct RowFunctions {
   void (*widen)(const void* row, int64_t dim, float factor, float* out);
 };
 
+// The neighbours of rows at one offset: their cosines, their penalties, and the words that `judge`
+// writes.
+struct Side {
+  const float *neighbors, *penalties;
+  uint32_t *above, *close;
+};
+
 struct InstructionSet {
   const char* name;
   bool (*available)();
@@ -43,11 +50,12 @@ struct InstructionSet {
                      int64_t n_rows, int32_t* positions, int64_t* found);
   // values[i] = values[i] * scales[i] * factor, in this order.
   void (*scale)(float* values, const float* scales, float factor, int64_t n);
-  // Compares S = neighbors[i] - penalties[i] with the threshold gamma * parents[i], 32 i per word:
-  // bits of `above` where S exceeds it by more than `bound`, of `close` where it does not and is no
-  // farther than that below. NaN sets no bit.
-  void (*judge)(const float* neighbors, const float* penalties, const float* parents, float gamma,
-                float bound, int64_t n_words, uint32_t* above, uint32_t* close);
+  // Compares S = neighbors[i] - penalties[i] with the threshold gamma * parents[i] on both sides,
+  // 32 i per word: bits of `above` where S exceeds it by more than `bound`, of `close` where it
+  // does not and is no farther than that below. NaN sets no bit. Whether a bit of `close` is set;
+  // as many values from `ahead` on are fetched for the next call.
+  bool (*judge)(const Side (&sides)[2], const float* parents, float gamma, float bound,
+                int64_t n_words, const float* ahead);
 };
 
 extern const InstructionSet avx512, avx2, neon, scalar;

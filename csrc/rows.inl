@@ -14,6 +14,8 @@ using scar_gpu::LANES;
 using scar_gpu::padded;
 
 constexpr int VECTORS = LANES / Vec::width;
+// Of float32: a cache line, and how far a stream out of the second-level cache is fetched ahead.
+constexpr int64_t LINE = 16, AHEAD = 1024;
 
 // The fixed order of the last additions: lane l takes lane l + 16, then l + 8, l + 4, l + 2, l + 1.
 template <int HALF, class Number>
@@ -42,9 +44,8 @@ inline void accumulate(const float* query, const Row* const* rows, int64_t begin
 // Fetches the LANES elements of each row of a group, into the second-level cache.
 template <int ROWS, class Row>
 inline void prefetch(const char* first, int64_t row_bytes, int64_t begin) {
-  constexpr int64_t LINE = 64;
   for (int r = 0; r < ROWS; ++r)
-    for (int64_t byte = 0; byte < LANES * static_cast<int64_t>(sizeof(Row)); byte += LINE)
+    for (int64_t byte = 0; byte < LANES * static_cast<int64_t>(sizeof(Row)); byte += 4 * LINE)
       __builtin_prefetch(first + r * row_bytes + begin * sizeof(Row) + byte, 0, 2);
 }
 
@@ -137,6 +138,8 @@ int64_t passing(const float* values, const float* scales, const float* threshold
     int64_t i = 0, count = 0;
     for (; i + LANES <= n; i += LANES) {
       uint32_t lanes = 0;
+      for (int64_t line = 0; line < LANES; line += LINE)
+        __builtin_prefetch(values + i + AHEAD + line);
       for (int v = 0; v < LANES; v += Vec::width)
         lanes |= not_less(multiply(load(values + i + v), by), load(thresholds + i + v)) << v;
       for (; lanes != 0; lanes &= lanes - 1)
@@ -159,23 +162,34 @@ void scale(float* values, const float* scales, float factor, int64_t n) {
   for (; i < n; ++i) values[i] = values[i] * scales[i] * factor;
 }
 
-void judge(const float* neighbors, const float* penalties, const float* parents, float gamma,
-           float bound, int64_t n_words, uint32_t* above, uint32_t* close) {
+bool judge(const scar_gpu::Side (&sides)[2], const float* parents, float gamma, float bound,
+           int64_t n_words, const float* ahead) {
   const Vec by = broadcast(gamma), up = broadcast(bound), down = broadcast(-bound);
   const Vec minus = broadcast(-1);
+  uint32_t any_close = 0;
   for (int64_t word = 0; word < n_words; ++word) {
-    uint32_t high = 0, not_low = 0;
+    uint32_t above[2] = {}, not_below[2] = {};
     for (int bit = 0; bit < 32; bit += Vec::width) {
       const int64_t i = 32 * word + bit;
       const Vec parent = load(parents + i);
-      // One rounding: the bits of the plain difference.
-      const Vec score = fused_multiply_add(minus, load(penalties + i), load(neighbors + i));
-      high |= less(fused_multiply_add(by, parent, up), score) << bit;
-      not_low |= less(fused_multiply_add(by, parent, down), score) << bit;
+      const Vec high = fused_multiply_add(by, parent, up);
+      const Vec low = fused_multiply_add(by, parent, down);
+      for (int s = 0; s < 2; ++s) {
+        // One rounding: the bits of the plain difference.
+        const Vec score =
+            fused_multiply_add(minus, load(sides[s].penalties + i), load(sides[s].neighbors + i));
+        above[s] |= less(high, score) << bit;
+        not_below[s] |= less(low, score) << bit;
+      }
     }
-    above[word] = high;
-    close[word] = not_low & ~high;
+    for (int64_t line = 0; line < 32; line += LINE) __builtin_prefetch(ahead + 32 * word + line);
+    for (int s = 0; s < 2; ++s) {
+      sides[s].above[word] = above[s];
+      sides[s].close[word] = not_below[s] & ~above[s];
+      any_close |= sides[s].close[word];
+    }
   }
+  return any_close != 0;
 }
 
 template <class Row>

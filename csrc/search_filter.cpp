@@ -35,9 +35,10 @@ Searcher::Filter::Filter(Searcher& searcher, Range queries, Best* best, int64_t 
   scales_.resize(size_);
 }
 
-bool Searcher::Filter::run(Range rows) {
-  for (int64_t begin = rows.begin; begin < rows.end; begin += size_) {
-    const Range tile{begin, std::min(begin + size_, rows.end)};
+bool Searcher::Filter::run(std::atomic<int64_t>& next) {
+  const int64_t n_chunks = rows_.count();
+  for (int64_t begin; (begin = next.fetch_add(size_, std::memory_order_relaxed)) < n_chunks;) {
+    const Range tile{begin, std::min(begin + size_, n_chunks)};
     if (!load(tile)) continue;
     for (int64_t first = queries_.begin; first < queries_.end; first += group_)
       if (!scan(tile, {first, std::min(first + group_, queries_.end)})) return false;

@@ -12,8 +12,9 @@ class Searcher::Filter {
   // n_threads that do the same.
   Filter(Searcher& searcher, Range queries, Best* best, int64_t n_threads);
 
-  // False when a product and its canonical score differ by more than float32 arithmetic explains.
-  bool run(Range rows);
+  // Takes one tile of rows after the other, from `next` on, until none is left. False when a
+  // product and its canonical score differ by more than float32 arithmetic explains.
+  bool run(std::atomic<int64_t>& next);
 
  private:
   bool load(Range tile);

@@ -115,9 +115,8 @@ void Searcher::stream(int64_t count) {
 // A matrix product decides which scores are worth computing. False when a product is seen to be
 // farther from its canonical score than rows of unit length explain; then nothing is kept.
 bool Searcher::filter(int64_t count) {
-  // Threads take queries, all rows each; more threads than groups of queries take parts of the
-  // rows. So no thread waits for another, and products stay in the cache of the one that reads
-  // them.
+  // Threads take slices of the queries, and tiles of rows of a slice as they get to them, so that
+  // none waits for a slower one; the products stay in the cache of the thread that reads them.
   const int64_t n_threads = torch::stable::get_num_threads();
   const int64_t slices = std::min(n_threads, (count + Filter::GROUP - 1) / Filter::GROUP);
   const int64_t most = std::min(rows_.count() / MIN_PART,
@@ -127,13 +126,13 @@ bool Searcher::filter(int64_t count) {
   best_.assign(parts * count, Best(k_));
   floors_ = std::vector<std::atomic<float>>(count);
   for (std::atomic<float>& floor : floors_) floor.store(-INF, std::memory_order_relaxed);
+  std::vector<std::atomic<int64_t>> next_rows(slices);
   std::atomic<bool> is_exact = true;
   parallel_for(parts * slices, 1, [&](int64_t from, int64_t to) {
     for (int64_t item = from; item < to && is_exact; ++item) {
       const int64_t part = item / slices, slice = item % slices;
-      const Range rows{rows_.count() * part / parts, rows_.count() * (part + 1) / parts};
       const Range queries{count * slice / slices, count * (slice + 1) / slices};
-      if (!Filter(*this, queries, best_.data() + part * count, n_threads).run(rows))
+      if (!Filter(*this, queries, best_.data() + part * count, n_threads).run(next_rows[slice]))
         is_exact = false;
     }
   });

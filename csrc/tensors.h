@@ -125,6 +125,12 @@ class Rows {
     functions_->dot(query, row(first), row_bytes_, n_rows, dim_, out,
                     ahead < 0 ? nullptr : row(ahead));
   }
+  // Dot products of row `first` and the one `distance` rows on, while row `ahead` and the one as
+  // far from it are fetched.
+  void dot_pair(const float* query, int64_t first, int64_t distance, float* out,
+                int64_t ahead) const {
+    functions_->dot(query, row(first), distance * row_bytes_, 2, dim_, out, row(ahead));
+  }
   // Asks for the memory of rows that are needed soon; they need not exist. Into the second-level
   // cache, since they are many lines.
   void prefetch(int64_t first, int64_t n_rows) const {
