@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,7 +18,8 @@ from scar_gpu.tile_size import tile_rows
 Progress = Callable[[int, int], object]
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Asked:
     """What a search asks for, with the queries where they are searched for."""
 
     index: ChunkIndex
@@ -59,13 +61,13 @@ def ask(
     if place.type == "cuda" and place.index is None:
         place = torch.device("cuda", torch.cuda.current_device())
     if place != own and (own.type, place.type) != ("cpu", "cuda"):
-        checks.fail(
-            ValueError, "device", f"be {own}, the index's, or CUDA for one on the CPU", place
-        )
+        other = " or a CUDA device" if own.type == "cpu" else ""
+        checks.fail(ValueError, "device", f"be {own} like the index{other}", place)
     if device is not None and isinstance(queries, Tensor):
         queries = queries.to(place)
         row_ranges = row_ranges.to(place) if isinstance(row_ranges, Tensor) else row_ranges
-    operation_checks.search(queries, index.embeddings[:0].to(place), k, None, row_ranges)
+    like = index.embeddings.new_empty((0, index.dim), device=place)
+    operation_checks.search(queries, like, k, None, row_ranges)
     return Asked(index, queries, k, window, row_ranges, memory_budget, progress)
 
 

@@ -140,7 +140,7 @@ def test_tiles_that_no_query_may_return_are_not_read(device, in_tiles_of):
         ({"index": torch.zeros(2, 16)}, TypeError, "index must be a ChunkIndex, got Tensor"),
         ({"memory_budget": 1.5}, TypeError, "memory_budget must be an int, got float"),
         ({"device": "meta"}, ValueError,
-         "device must be cpu, the index's, or CUDA for one on the CPU, got meta"),
+         "device must be cpu like the index or a CUDA device, got meta"),
         ({"k": 0}, ValueError, "k must be >= 1, got 0"),
         ({"queries": torch.zeros(2, 3)}, ValueError, "queries must have shape [B, 16], got [2, 3]"),
         ({"row_ranges": torch.tensor([[0, 5], [3, 2]])}, IndexError,

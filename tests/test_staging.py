@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from scar_gpu import ChunkIndex, api, large, staging, tiles
 from tests.backends import only_on
@@ -71,6 +72,37 @@ def test_staged_tiles_do_not_show(monkeypatch, request, dtype, rows, window):
         assert_same_bits(judged, whole)
         cuda.check_end()
     assert cuda.n_copies >= 4 * -(-N // rows)
+
+
+@only_on("cpu")
+def test_where_a_search_runs():
+    """Tensors without values stand for those of two GPUs."""
+    index, one, other = index_of(), torch.device("cuda:0"), torch.device("cuda:1")
+
+    def place(index, queries, ranges, device=None):
+        asked = tiles.ask(index, queries, 3, None, ranges, device, None, None)
+        assert ranges is None or asked.row_ranges.device == asked.queries.device
+        return asked.queries.device
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        host, there = torch.empty(2, DIM), torch.empty(2, DIM, device=one)
+        ranges = torch.zeros(2, 2, dtype=torch.int64)
+        assert place(index, host, ranges) == torch.device("cpu")
+        assert place(index, there, None) == one
+        assert place(index, host, ranges, "cuda:1") == place(index, there, ranges, other) == other
+        assert place(index, there, ranges, "cpu") == torch.device("cpu")
+        on_gpu = index.to(one)
+        assert place(on_gpu, there, None) == place(on_gpu, host, ranges, one) == one
+        for device in ("cpu", "cuda:1"):
+            message = f"^device must be cuda:0 like the index, got {device}$"
+            with pytest.raises(ValueError, match=message):
+                place(on_gpu, host, ranges, device)
+        with pytest.raises(
+            ValueError, match=r"^queries must be on cuda:0 like embeddings, got cpu"
+        ):
+            place(on_gpu, host, None)
+        with pytest.raises(ValueError, match=r"^row_ranges must be on cuda:0 like embeddings, got"):
+            place(index, there, ranges)
 
 
 @only_on("cpu")
