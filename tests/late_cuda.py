@@ -86,7 +86,7 @@ class LateCuda:
         real_empty = torch.empty
 
         def empty(*sizes, pin_memory=False, **options):
-            if not pin_memory and "device" not in options:
+            if options.get("dtype") is not torch.uint8:  # not of a Staged
                 return real_empty(*sizes, **options)
             buffer = real_empty(*sizes, **options).fill_(POISON).as_subclass(Buffer)
             self.buffers.append(buffer)

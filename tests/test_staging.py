@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
+from benchmarks.gpu import by_tiles
 from scar_gpu import ChunkIndex, api, large, staging, tiles
 from tests.backends import only_on
 from tests.closeness import assert_same_bits
@@ -72,6 +73,13 @@ def test_staged_tiles_do_not_show(monkeypatch, request, dtype, rows, window):
         assert_same_bits(judged, whole)
         cuda.check_end()
     assert cuda.n_copies >= 4 * -(-N // rows)
+
+
+@only_on("cpu")
+def test_the_check_on_a_gpu_in_the_late_one(cuda):
+    assert by_tiles.check(torch.device("cpu"), 300, 12, torch.float32)
+    assert cuda.n_copies > 100
+    cuda.check_end()
 
 
 @only_on("cpu")
