@@ -71,7 +71,7 @@ def _search_bytes(
 
 
 def default_budget(device: torch.device) -> int:
-    """Half of the memory that the device has."""
+    """Three quarters of the memory that the device has."""
     if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).total_memory // 2
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+        return torch.cuda.get_device_properties(device).total_memory // 4 * 3
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 * 3

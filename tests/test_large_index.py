@@ -184,7 +184,8 @@ index = scar_gpu.ChunkIndex(
     scar_gpu.index._as_tensor("rows", rows), scale, table, torch.tensor([0, len(rows)]))
 queries = torch.randn(64, 256)
 large.search_expand(small, queries, 10)  # threads and libraries
-limit = data() + 256 * 2**20
+BUDGET = 64 * 2**20
+limit = data() + BUDGET
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 CALL
 """
@@ -193,7 +194,7 @@ CALL
 @pytest.mark.slow
 @only_on("cpu")
 def test_a_mapped_matrix_takes_no_more_memory_than_the_budget(tmp_path):
-    """512 MiB of float16 rows, with 256 MiB of memory to allocate; a copy of them does not fit."""
+    """512 MiB of float16 rows, with 64 MiB of memory to allocate; a copy of them does not fit."""
     path = tmp_path / "rows.bin"
     part = np.random.default_rng(0).standard_normal(2**22).astype(np.float16)
     with path.open("wb") as file:
@@ -204,8 +205,11 @@ def test_a_mapped_matrix_takes_no_more_memory_than_the_budget(tmp_path):
         script = MAPPED.replace("CALL", call)
         return subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
 
-    for name in ("large.search_expand(index, ", "index.search_expand("):
-        result = outcome(f"print({name}queries, 10).hits.ids.diff().unique().tolist())")
+    for call in (
+        "large.search_expand(index, queries, 10, memory_budget=BUDGET)",
+        "index.search_expand(queries, 10)",
+    ):
+        result = outcome(f"print({call}.hits.ids.diff().unique().tolist())")
         assert result.returncode == 0, result.stderr
         assert result.stdout == "[16384]\n"  # the first copies of the best row
     assert "memory" in outcome("index.embeddings.float()").stderr

@@ -65,7 +65,7 @@ MemoryBudget = Annotated[
     typer.Option(
         metavar="SIZE",
         help="Such as 512MiB or 8GB. A larger matrix of vectors stays on disk and is searched in "
-        "this much memory, piece by piece: the same results [default: half of the memory].",
+        "this much memory, piece by piece: the same results [default: 3/4 of the memory].",
     ),
 ]
 QueryPrompt = Annotated[

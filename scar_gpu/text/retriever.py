@@ -101,8 +101,8 @@ class Retriever(VectorRetriever):
             device: of the index's tensors and of that model; default: the CPU, and the model's
                 own choice. A matrix that exceeds the budget stays on disk, and the device
                 searches it tile by tile.
-            memory_budget: bytes, see `scar_gpu.text.searching.Search`; default: half of the
-                memory of the device.
+            memory_budget: bytes, see `scar_gpu.text.searching.Search`; default: three
+                quarters of the memory of the device.
 
         Raises:
             scar_gpu.storage.IndexFormatError: no index, or a damaged one.

@@ -22,9 +22,9 @@ class Search:
 
     Attributes:
         index: what is searched.
-        memory_budget: bytes. A larger matrix is read from end to end once per search, tile by
-            tile, in no more memory than this, see `scar_gpu.large`. Default: half of the memory
-            of what searches.
+        memory_budget: bytes. A larger matrix on the CPU is read from end to end once per search,
+            tile by tile, in no more memory than this, see `scar_gpu.large`. Default: three
+            quarters of the memory of what searches. One on a GPU is there in whole anyway.
         device: what searches tiles of an index on the CPU, such as a GPU that the matrix does not
             fit into; default: the index's own.
         progress: called after every tile with the rows searched so far, and all rows.
@@ -76,10 +76,10 @@ def check_budget(memory_budget: int | None) -> None:
 
 
 def exceeds(index: ChunkIndex, memory_budget: int | None, device: torch.device | None) -> bool:
-    """Whether the matrix exceeds the budget, by default half of the memory of what searches."""
+    """Whether the matrix, on the CPU, exceeds the budget; see `Search`."""
     if memory_budget is None:
         memory_budget = default_budget(device or index.embeddings.device)
-    return index.embeddings.nbytes > memory_budget
+    return index.embeddings.is_cpu and index.embeddings.nbytes > memory_budget
 
 
 def on_device(

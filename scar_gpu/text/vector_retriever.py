@@ -30,7 +30,8 @@ class VectorRetriever:
         chunks: the chunks' texts, row for row; None answers with row numbers alone.
         lexical: the chunks' words, row for row, for hybrid retrieval.
         memory_budget: bytes; a matrix that exceeds them is searched by tiles, with the same
-            results, see `scar_gpu.text.searching.Search`. Default: half of the memory.
+            results, see `scar_gpu.text.searching.Search`. Default: three quarters of the
+            memory.
         device: what searches those tiles; default: the index's own.
 
     Raises:

@@ -119,7 +119,8 @@ def test_a_gpu_that_the_matrix_does_not_fit_into_searches_it_by_tiles(monkeypatc
         assert on_device(index, "cuda:0", size).embeddings.device == gpu
         assert on_device(index, "cuda:0", size - 1) is index
         assert on_device(index, None, size - 1) is index
-        for total, device in ((2 * size, gpu), (2 * size - 2, torch.device("cpu"))):
+        assert not Search(index.to(gpu), 1).is_tiled  # it is there in whole
+        for total, device in ((size // 3 * 4 + 4, gpu), (size, torch.device("cpu"))):
             properties = SimpleNamespace(total_memory=total)
             monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _, p=properties: p)
             assert on_device(index, gpu, None).embeddings.device == device
@@ -132,6 +133,5 @@ def test_a_gpu_that_the_matrix_does_not_fit_into_searches_it_by_tiles(monkeypatc
     tiling = {"device": gpu, "memory_budget": size - 1, "progress": print}
     assert calls == [tiling | {"row_ranges": None}, tiling | {"lam": 0.5}]
     Search(index, None, gpu).search(index.embeddings, 3)
-    assert calls[2] == {
-        "device": gpu, "memory_budget": size - 1, "progress": None, "row_ranges": None,
-    }  # fmt: skip
+    tiling = {"device": gpu, "memory_budget": size // 4 * 3, "progress": None}
+    assert calls[2] == tiling | {"row_ranges": None}
