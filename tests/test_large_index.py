@@ -139,6 +139,7 @@ def test_tiles_that_no_query_may_return_are_not_read(device, in_tiles_of):
     [
         ({"index": torch.zeros(2, 16)}, TypeError, "index must be a ChunkIndex, got Tensor"),
         ({"memory_budget": 1.5}, TypeError, "memory_budget must be an int, got float"),
+        ({"memory_budget": 0}, ValueError, "memory_budget must be >= 1, got 0"),
         ({"device": "meta"}, ValueError,
          "device must be cpu like the index or a CUDA device, got meta"),
         ({"k": 0}, ValueError, "k must be >= 1, got 0"),

@@ -20,10 +20,11 @@ from scar_gpu.text.indexing import Indexing, index_documents
 from scar_gpu.text.lexical import LexicalIndex
 from scar_gpu.text.models import check_embedder, embedder_of, embedder_record
 from scar_gpu.text.retrieval import check_lexical
-from scar_gpu.text.searching import check_budget, on_device
+from scar_gpu.text.searching import on_device
 from scar_gpu.text.sentence_transformer import SentenceTransformerEmbedder
 from scar_gpu.text.settings import Method, Options, Order, Settings
 from scar_gpu.text.vector_retriever import VectorRetriever
+from scar_gpu.tile_size import check_budget
 
 if TYPE_CHECKING:
     from scar_gpu.storage import StoredIndex

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scar_gpu import ChunkIndex, checks, large
-from scar_gpu.tile_size import default_budget
+from scar_gpu import ChunkIndex, large
+from scar_gpu.tile_size import check_budget, default_budget
 from scar_gpu.types import Hits, SearchExpansion
 
 Progress = Callable[[int, int], object]
@@ -63,16 +63,6 @@ class Search:
         device = self.device or self.index.embeddings.device
         budget = default_budget(device) if self.memory_budget is None else self.memory_budget
         return {"device": device, "memory_budget": budget, "progress": self.progress}
-
-
-def check_budget(memory_budget: int | None) -> None:
-    """Refuse what is no number of bytes."""
-    if memory_budget is None:
-        return
-    if isinstance(memory_budget, bool) or not isinstance(memory_budget, int):
-        checks.fail(TypeError, "memory_budget", "be an int", type(memory_budget).__name__)
-    if memory_budget < 1:
-        checks.fail(ValueError, "memory_budget", "be >= 1", memory_budget)
 
 
 def exceeds(index: ChunkIndex, memory_budget: int | None, device: torch.device | None) -> bool:

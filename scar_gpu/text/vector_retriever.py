@@ -15,8 +15,9 @@ from scar_gpu.text.context import Context, assemble
 from scar_gpu.text.context_table import ContextTables
 from scar_gpu.text.lexical import LexicalIndex
 from scar_gpu.text.retrieval import Asked, Found, as_tensor, find
-from scar_gpu.text.searching import Progress, Search, check_budget
+from scar_gpu.text.searching import Progress, Search
 from scar_gpu.text.settings import Options, Settings
+from scar_gpu.tile_size import check_budget
 
 if TYPE_CHECKING:
     from scar_gpu.storage import StoredIndex
