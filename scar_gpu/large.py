@@ -47,8 +47,9 @@ def search(
         memory_budget: bytes that the search may take where it runs: for two tiles with their
             row_scale and continuity, what searching one and merging its result takes on the way,
             and the result. Not the index itself: pages of its file that lie in memory beyond two
-            tiles belong to the system, which takes them back at need. Before a CUDA device two
-            more tiles lie in pinned memory. Default: tiles of 128 MiB, which is also the most.
+            tiles belong to the system, which takes them back at need. For a CUDA device two more
+            tiles lie in the host's pinned memory. Default: tiles of 128 MiB, which is also the
+            most.
         progress: called after every tile with the rows searched so far, and all rows; on a GPU,
             given to it so far. Whatever it raises ends the search.
 

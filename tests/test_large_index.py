@@ -61,6 +61,15 @@ def test_tiles_of_any_size_do_not_show(backend, device, in_tiles_of, dtype, wind
             assert_same_bits(judged, whole)
 
 
+@only_on("cuda")
+def test_an_index_on_the_cpu_is_copied_tile_by_tile(device):
+    """What tests/test_staging.py shows of a GPU that is late, on one that is not."""
+    from benchmarks.gpu import by_tiles
+
+    for dtype in ROW_DTYPES:
+        assert by_tiles.check(device, 3000, 20, dtype)
+
+
 def test_ties_across_tiles(backend, device, in_tiles_of):
     from scar_gpu import large
 
