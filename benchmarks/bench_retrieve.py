@@ -106,7 +106,7 @@ def test_retrieve(kind, with_text, size, corpus, retriever, report, benchmark, t
             asked = Asked(
                 as_tensor("vectors", vectors, device), hits=as_tensor("hits", hits, device)
             )
-            find(retriever.index, None, asked, Settings())
+            find(retriever.searching(), None, asked, Settings())
 
     ours()
     check(retriever, corpus, path, kind, with_text)

@@ -226,10 +226,9 @@ def test_mapped(corpus, size, report, benchmark, tmp_path):
     queries = batch_of(corpus.queries, 256)
     corpus.index.save(tmp_path / "index")
     mapped = scar_gpu.ChunkIndex.load(tmp_path / "index")
-    tile_bytes = large.TILE_BYTES if size == FULL else 10_000
 
     def ours():
-        return large.search_expand(mapped, queries, 10, tile_bytes=tile_bytes)
+        return large.search_expand(mapped, queries, 10)
 
     def in_memory():
         return corpus.index.search_expand(queries, 10)

@@ -57,7 +57,7 @@ def recalls(collection: Collection, retriever: Retriever) -> dict[str, float]:
     table, found = retriever.chunks, {}
     for name, options in WAYS.items():
         settings = Settings(k=POOL, **options)
-        hits, _ = find_hits(retriever.index, retriever.lexical, asked, settings)
+        hits, _ = find_hits(retriever.searching(), retriever.lexical, asked, settings)
         shares = []
         for question, rows in zip(collection.questions, hits.tolist(), strict=True):
             best = dict.fromkeys(table.ids[table.document[row]] for row in rows if row >= 0)

@@ -14,10 +14,20 @@ import torch
 
 import scar_gpu
 from benchmarks import gpu_suite, torch_versions
-from benchmarks.gpu import case_tables, comparisons, correctness, questions, speed, suite, targets
+from benchmarks.gpu import (
+    by_tiles,
+    case_tables,
+    comparisons,
+    correctness,
+    questions,
+    speed,
+    suite,
+    targets,
+)
 from benchmarks.gpu import timing as gpu_timing
 from benchmarks.gpu.timing import Measured
 from benchmarks.measure import Timing, timing
+from scar_gpu import large
 from tests.backends import only_on, tensors_in
 from tests.closeness import assert_close, assert_equal
 
@@ -43,7 +53,7 @@ class FakeTimer:
             call()
         return Measured(Timing(next(self.times), 0.125), "graph")
 
-    def python_call(self, call):
+    def python_call(self, call, rounds=200):
         call()
         return 2e-5
 
@@ -127,18 +137,21 @@ def test_every_part_runs_and_reports(small, tmp_path, monkeypatch):
     assert made.report["failures"] == []
     assert made.exit_code == 0
     assert made.report["dropped"] == ["the tests of the repository: --quick"]
-    assert len(made.report["checks"]) == 4 + 2 + 2
+    assert len(made.report["checks"]) == 4 + 2 + 2 + 2
     assert [one["work"] for one in made.report["rows"]] == [case.label for case in small]
     assert {one["operation"] for one in made.report["rows"]} == set(questions.OPERATIONS)
     for one in made.report["rows"]:
         assert one["useful_bytes"] / one["seconds"] == one["bytes_per_second"]
         assert one["share"] == one["bytes_per_second"] / 4e12
         expected = {"eager", "torch.mm"} if one["operation"] in speed.PRODUCTS else {"eager"}
+        if one["operation"] == "search_expand" and (one["dim"], one["dtype"]) == (32, "float32"):
+            expected.add("by tiles")
+            assert one["against"]["by tiles"] == 2e-5 / one["seconds"]
         assert set(one["against"]) == expected
         assert one["notes"] == []
         assert ("python_seconds" in one) == (one["n_queries"] == 1)
     text = targets.table(made.report)
-    assert len(text.splitlines()) == 1 + 8 + 1 + len(small) + 1
+    assert len(text.splitlines()) == 1 + 10 + 1 + len(small) + 1
 
 
 @only_on("cpu")
@@ -442,6 +455,26 @@ def test_checks_notice_a_wrong_number(monkeypatch, name, check, message):
     monkeypatch.setitem(questions.OPERATIONS, name, planted)
     with pytest.raises(AssertionError, match=f"{name}.*{message}"):
         check()
+
+
+@only_on("cpu")
+@pytest.mark.parametrize("name", ["search", "search_expand"])
+def test_checks_notice_a_wrong_search_by_tiles(monkeypatch, name):
+    search = getattr(large, name)
+
+    def planted(index, queries, k, **options):
+        result = search(index, queries, k, **options)
+        questions.outputs(result)[0][3, -1] -= 1
+        return result
+
+    assert by_tiles.check(CPU, 300, 12, torch.float32) == "12 queries, 300 rows, 20 tiles"
+    monkeypatch.setattr(large, name, planted)
+    with pytest.raises(AssertionError, match=f"{name} by tiles: result 0 differs in 1 of"):
+        by_tiles.check(CPU, 300, 12, torch.float32)
+    if name == "search_expand":
+        rows = questions.batch(questions.corpus(300, 24, torch.float32, CPU), 5, 3)
+        with pytest.raises(AssertionError, match="by tiles: result 0 differs in 1 of"):
+            by_tiles.seconds(rows, FakeTimer().python_call)
 
 
 @only_on("cpu")

@@ -21,6 +21,14 @@ def index_of(data):
     return scar_gpu.ChunkIndex.build(data.embeddings, data.doc_offsets, window=len(data.continuity))
 
 
+@pytest.fixture
+def in_tiles_of(monkeypatch):
+    """Sets the rows of a tile, fewer than any budget would make worth while."""
+    from scar_gpu import tiles
+
+    return lambda rows: monkeypatch.setattr(tiles, "tile_rows", lambda *arguments: rows)
+
+
 def sizes(backend):
     """N, B, k, and rows per tile."""
     if backend == "triton":
@@ -30,7 +38,7 @@ def sizes(backend):
 
 @pytest.mark.parametrize("dtype", ROW_DTYPES, ids=str)
 @pytest.mark.parametrize("window", [0, 2])
-def test_tiles_of_any_size_do_not_show(backend, device, dtype, window):
+def test_tiles_of_any_size_do_not_show(backend, device, in_tiles_of, dtype, window):
     """Tiles of one row have a halo of two on either side, across documents."""
     from scar_gpu import large
 
@@ -47,12 +55,22 @@ def test_tiles_of_any_size_do_not_show(backend, device, dtype, window):
         found = index.search(queries, k, row_ranges=bounds)
         whole = index.search_expand(queries, k, row_ranges=bounds, **options)
         for rows in tiles:
-            size = {"tile_bytes": rows * 16 * dtype.itemsize, "row_ranges": bounds}
-            assert_same_bits(large.search(index, queries, k, **size), found)
-            assert_same_bits(large.search_expand(index, queries, k, **size, **options), whole)
+            in_tiles_of(rows)
+            assert_same_bits(large.search(index, queries, k, row_ranges=bounds), found)
+            judged = large.search_expand(index, queries, k, row_ranges=bounds, **options)
+            assert_same_bits(judged, whole)
 
 
-def test_ties_across_tiles(backend, device):
+@only_on("cuda")
+def test_an_index_on_the_cpu_is_copied_tile_by_tile(device):
+    """What tests/test_staging.py shows of a GPU that is late, on one that is not."""
+    from benchmarks.gpu import by_tiles
+
+    for dtype in ROW_DTYPES:
+        assert by_tiles.check(device, 3000, 20, dtype)
+
+
+def test_ties_across_tiles(backend, device, in_tiles_of):
     from scar_gpu import large
 
     n, _, k, tiles = sizes(backend)
@@ -61,11 +79,11 @@ def test_ties_across_tiles(backend, device):
     queries = sign_corpus(2, 4, seed=7).embeddings.to(device)
     whole = index.search_expand(queries, k)
     for rows in tiles:
-        found = large.search_expand(index, queries, k, tile_bytes=rows * 16)
-        assert_same_bits(found, whole)
+        in_tiles_of(rows)
+        assert_same_bits(large.search_expand(index, queries, k), whole)
 
 
-def test_an_empty_index_and_no_queries(device):
+def test_nothing_to_find_or_to_ask(device, in_tiles_of):
     import scar_gpu
     from scar_gpu import large
 
@@ -74,17 +92,24 @@ def test_an_empty_index_and_no_queries(device):
     assert_same_bits(large.search_expand(index, queries, 3), index.search_expand(queries, 3))
     assert_same_bits(large.search(index, queries, 3), index.search(queries, 3))
     full = scar_gpu.ChunkIndex.build(torch.eye(8), device=device)
+    in_tiles_of(2)
     none = queries[:0]
-    assert_same_bits(large.search(full, none, 3, tile_bytes=64), full.search(none, 3))
+    assert_same_bits(large.search(full, none, 3), full.search(none, 3))
+    nowhere = torch.tensor([[3, 3], [8, 8]], device=device)
+    assert_same_bits(
+        large.search_expand(full, queries, 3, row_ranges=nowhere),
+        full.search_expand(queries, 3, row_ranges=nowhere),
+    )
 
 
-def test_progress_counts_rows_and_may_stop(device):
+def test_progress_counts_rows_and_may_stop(device, in_tiles_of):
     from scar_gpu import large
 
     index = index_of(random_corpus(50, 16)).to(device)
     queries = torch.randn(1, 16, generator=seeded(1)).to(device)
     seen = []
-    large.search(index, queries, 3, tile_bytes=20 * 64, progress=lambda *at: seen.append(at))
+    in_tiles_of(20)
+    large.search(index, queries, 3, progress=lambda *at: seen.append(at))
     assert seen == [(20, 50), (40, 50), (50, 50)]
 
     class Stop(Exception):
@@ -95,27 +120,37 @@ def test_progress_counts_rows_and_may_stop(device):
         raise Stop
 
     with pytest.raises(Stop):
-        large.search_expand(index, queries, 3, tile_bytes=20 * 64, progress=stop)
+        large.search_expand(index, queries, 3, progress=stop)
     assert len(seen) == 4
 
 
-def test_tiles_that_no_query_may_return_are_not_read(device):
+def test_tiles_that_no_query_may_return_are_not_read(device, in_tiles_of):
     from scar_gpu import large
 
     index = index_of(random_corpus(50, 16)).to(device)
     queries = torch.randn(2, 16, generator=seeded(1)).to(device)
     ranges = torch.tensor([[21, 23], [22, 41]], device=device)
     seen = []
-    large.search(index, queries, 3, row_ranges=ranges, tile_bytes=10 * 64,
-                 progress=lambda done, rows: seen.append(done))  # fmt: skip
+    in_tiles_of(10)
+    large.search(
+        index, queries, 3, row_ranges=ranges, progress=lambda done, rows: seen.append(done)
+    )
     assert seen == [30, 40, 50]
+    ranges[1] = 5  # an empty range in a tile that no other touches
+    large.search(
+        index, queries, 3, row_ranges=ranges, progress=lambda done, rows: seen.append(done)
+    )
+    assert seen == [30, 40, 50, 30]
 
 
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
         ({"index": torch.zeros(2, 16)}, TypeError, "index must be a ChunkIndex, got Tensor"),
-        ({"tile_bytes": 0}, ValueError, "tile_bytes must be >= 1, got 0"),
+        ({"memory_budget": 1.5}, TypeError, "memory_budget must be an int, got float"),
+        ({"memory_budget": 0}, ValueError, "memory_budget must be >= 1, got 0"),
+        ({"device": "meta"}, ValueError,
+         "device must be cpu like the index or a CUDA device, got meta"),
         ({"k": 0}, ValueError, "k must be >= 1, got 0"),
         ({"queries": torch.zeros(2, 3)}, ValueError, "queries must have shape [B, 16], got [2, 3]"),
         ({"row_ranges": torch.tensor([[0, 5], [3, 2]])}, IndexError,
@@ -158,8 +193,9 @@ small = scar_gpu.ChunkIndex.build(rows[:5000])
 index = scar_gpu.ChunkIndex(
     scar_gpu.index._as_tensor("rows", rows), scale, table, torch.tensor([0, len(rows)]))
 queries = torch.randn(64, 256)
-large.search_expand(small, queries, 10, tile_bytes=2**18)  # threads and libraries
-limit = data() + 256 * 2**20
+large.search_expand(small, queries, 10)  # threads and libraries
+BUDGET = 64 * 2**20
+limit = data() + BUDGET
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 CALL
 """
@@ -168,7 +204,7 @@ CALL
 @pytest.mark.slow
 @only_on("cpu")
 def test_a_mapped_matrix_takes_no_more_memory_than_the_budget(tmp_path):
-    """512 MiB of float16 rows, with 256 MiB of memory to allocate; a copy of them does not fit."""
+    """512 MiB of float16 rows, with 64 MiB of memory to allocate; a copy of them does not fit."""
     path = tmp_path / "rows.bin"
     part = np.random.default_rng(0).standard_normal(2**22).astype(np.float16)
     with path.open("wb") as file:
@@ -179,8 +215,11 @@ def test_a_mapped_matrix_takes_no_more_memory_than_the_budget(tmp_path):
         script = MAPPED.replace("CALL", call)
         return subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
 
-    for name in ("large.search_expand(index, ", "index.search_expand("):
-        result = outcome(f"print({name}queries, 10).hits.ids.diff().unique().tolist())")
+    for call in (
+        "large.search_expand(index, queries, 10, memory_budget=BUDGET)",
+        "index.search_expand(queries, 10)",
+    ):
+        result = outcome(f"print({call}.hits.ids.diff().unique().tolist())")
         assert result.returncode == 0, result.stderr
         assert result.stdout == "[16384]\n"  # the first copies of the best row
     assert "memory" in outcome("index.embeddings.float()").stderr

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 import scar_gpu
-from benchmarks.gpu import questions
+from benchmarks.gpu import by_tiles, questions
 from benchmarks.gpu.comparisons import (
     GAMMA,
     LAM,
@@ -245,6 +245,9 @@ def checks(
     }
     for dtype in DTYPES:
         name = str(dtype).removeprefix("torch.")
+        found[f"by tiles, {name}"] = lambda dtype=dtype: by_tiles.check(
+            device, sizes.n_chunks, sizes.n_queries, dtype
+        )
         found[f"row alone, {name}"] = lambda dtype=dtype: row_alone(device, sizes, dtype)
         for dim in sizes.dims:
             found[f"reference, D={dim} {name}"] = lambda dim=dim, dtype=dtype: against_reference(

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 
 from benchmarks import torch_versions, traffic
+from benchmarks.gpu import by_tiles
 from benchmarks.gpu.questions import (
     GAMMA_GRID,
     LAM_GRID,
@@ -35,7 +36,7 @@ class Timer(Protocol):
     device: torch.device
 
     def measure(self, calls: list[Callable[[], object]]) -> Measured: ...
-    def python_call(self, call: Callable[[], object]) -> float: ...
+    def python_call(self, call: Callable[[], object], rounds: int = 200) -> float: ...
     def launches(self, call: Callable[[], object]) -> int | None: ...
     def free_bytes(self) -> int: ...
 
@@ -50,6 +51,7 @@ class Case(NamedTuple):
     n_queries: int = 0
     k: int = 0
     is_compiled: bool = False  # torch.compile is measured as well: it compiles for seconds
+    is_tiled: bool = False  # so is the search of the matrix in the host's memory
 
     @property
     def label(self) -> str:
@@ -88,7 +90,8 @@ def cases() -> list[Case]:
                 rank, is_compiled = d + t + s, s == 0 and is_first
                 found.append(Case(rank, "search", dim, dtype, n_queries, k, is_compiled))
                 is_compiled = (d, t, s) == (0, 0, 0)
-                found.append(Case(rank + 1, "search_expand", dim, dtype, n_queries, k, is_compiled))
+                judged = Case(rank + 1, "search_expand", dim, dtype, n_queries, k, is_compiled)
+                found.append(judged._replace(is_tiled=(d, t) == (0, 0)))
             is_compiled = (d, t) == (0, 0)
             masks = Case(2 + d + t, "corpus_masks", dim, dtype, MASK_QUERIES)
             found.append(masks._replace(is_compiled=is_compiled))
@@ -209,6 +212,8 @@ def _times(case: Case, timer: Timer, sets: list[Tensors]) -> dict[str, Callable[
         found["compiled"] = compiled
     if case.operation in PRODUCTS:
         found["torch.mm"] = product
+    if case.is_tiled:
+        found["by tiles"] = lambda: by_tiles.seconds(sets[0], timer.python_call)
     return found
 
 

@@ -49,7 +49,8 @@ def table(report: dict[str, Any]) -> str:
         lines.append(f"copy {copy:.0f} GB/s, bf16 product {product:.0f} TFLOP/s")
     for name, outcome in report.get("checks", {}).items():
         lines.append(f"passed: {name} ({outcome})")
-    head = ("", "work", "us", "+-", "GB/s", "of copy", "x eager", "x compiled", "of mm", "launches",
+    head = ("", "work", "us", "+-", "GB/s", "of copy", "x eager", "x compiled", "of mm", "by tiles",
+            "launches",
             "call us", "")  # fmt: skip
     cells = [head, *(_cells(row) for row in sorted(report.get("rows", []), key=_order))]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -82,6 +83,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         ratio("eager"),
         ratio("compiled"),
         ratio("torch.mm"),
+        ratio("by tiles"),
         str(row["launches"] or "-"),
         "-" if call is None else f"{call * 1e6:.0f}",
         "; ".join([*lost, *row["notes"]]),

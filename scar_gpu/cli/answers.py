@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scar_gpu.cli.given_hits import GivenHits
-from scar_gpu.cli.messages import note
+from scar_gpu.cli.messages import note, progress
 from scar_gpu.cli.opened import document_ranges
 from scar_gpu.cli.queries import Queries
 
@@ -51,14 +52,17 @@ class Answers:
         hits = None
         if self._given is not None:
             hits = self._given.take(len(batch), self._retriever.index.n_chunks)
-        found = self._retriever.retrieve_table(
-            vectors,
-            hits,
-            texts=batch.texts,
-            row_ranges=self._row_ranges(batch),
-            with_text=self._with_text,
-            **self._options,
-        )
+        is_tiled = hits is None and self._retriever.searching().is_tiled
+        with progress("rows searched") if is_tiled else nullcontext() as show:
+            found = self._retriever.retrieve_table(
+                vectors,
+                hits,
+                texts=batch.texts,
+                row_ranges=self._row_ranges(batch),
+                with_text=self._with_text,
+                progress=show,
+                **self._options,
+            )
         if not self._is_text:
             found = found.drop_columns(
                 [name for name in ("start", "end", "headings") if name in found.column_names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from scar_gpu.cli.judgement import Hit, judge, parts
-from scar_gpu.cli.messages import note
+from scar_gpu.cli.messages import note, progress
 from scar_gpu.cli.options import (
     Device,
     Gamma,
     Hybrid,
     Index,
     Lam,
+    MemoryBudget,
     Model,
     Overwrite,
     Pool,
@@ -26,6 +28,7 @@ from scar_gpu.cli.options import (
     RrfK,
     Weights,
     Window,
+    bytes_of,
     checked_device,
     hybrid_options,
 )
@@ -55,6 +58,7 @@ def explain(
     model: Model = None,
     query_prompt: QueryPrompt = None,
     device: Device = None,
+    memory_budget: MemoryBudget = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Show each hit of a question with its neighbours, their S, the threshold and the verdict.
@@ -68,14 +72,22 @@ def explain(
     from scar_gpu.text.retrieval import Asked, find_hits
     from scar_gpu.text.settings import Settings
 
+    budget = bytes_of(memory_budget)
     settings = Settings(k=k, **hybrid_options(hybrid, pool, weights, rrf_k))
     retriever = open_with_model(
-        index, model, device=checked_device(device), prompt=query_prompt, needs_lexical=hybrid
+        index,
+        model,
+        device=checked_device(device),
+        prompt=query_prompt,
+        needs_lexical=hybrid,
+        memory_budget=budget,
     )
     chunks = table_with_text(retriever)
     vector = retriever.encode_queries(query)
     words = retriever.lexical if hybrid else None
-    found, relevance = find_hits(retriever.index, words, Asked(vector, [query]), settings)
+    with progress("rows searched") if retriever.searching().is_tiled else nullcontext() as show:
+        search = retriever.searching(show)
+        found, relevance = find_hits(search, words, Asked(vector, [query]), settings)
     hits = judge(retriever.index, vector, found, relevance, lam, gamma, window)
     if output is None:
         console = Console(highlight=False, width=None if Console().is_terminal else _WIDTH)

@@ -19,6 +19,7 @@ def open_with_model(
     device: torch.device | None = None,
     prompt: str | None = None,
     needs_lexical: bool = False,
+    memory_budget: int | None = None,
 ) -> Retriever:
     """Open an index to ask it questions in words.
 
@@ -28,6 +29,7 @@ def open_with_model(
         device: for the index and the model.
         prompt: put before every question; default: as recorded.
         needs_lexical: for hybrid retrieval.
+        memory_budget: bytes; a larger matrix stays on disk and is searched by tiles.
 
     Raises:
         IndexFormatError: no index, or a damaged one.
@@ -39,7 +41,7 @@ def open_with_model(
     from scar_gpu.text.extras import import_extra
     from scar_gpu.text.models import embedder_of, load_embedder
 
-    stored = open_index(path, device=device)
+    stored = open_index(path)
     if needs_lexical:
         import_extra("bm25s", "hybrid")
         if stored.lexical is None:
@@ -55,14 +57,16 @@ def open_with_model(
             f"model must be given for questions in words to an index of own vectors, got {path} "
             "and no --model; query vectors need none"
         )
-    return Retriever.from_stored(stored, embedder)
+    return Retriever.from_stored(stored, embedder, device, memory_budget=memory_budget)
 
 
-def open_without_model(path: Path, *, device: torch.device | None = None) -> Retriever:
+def open_without_model(
+    path: Path, *, device: torch.device | None = None, memory_budget: int | None = None
+) -> Retriever:
     """Open an index for query vectors."""
     from scar_gpu.text import Retriever
 
-    return Retriever.from_index(path, device=device)
+    return Retriever.from_index(path, device=device, memory_budget=memory_budget)
 
 
 def table_with_text(retriever: Retriever) -> ChunkTable:

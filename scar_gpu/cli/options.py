@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,6 +60,14 @@ Model = Annotated[
     typer.Option(help="Folder or name of a sentence-transformers model, or module:factory."),
 ]
 Device = Annotated[str | None, typer.Option(help="Such as cpu or cuda:0.")]
+MemoryBudget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Such as 512MiB or 8GB. A larger matrix of vectors stays on disk and is searched in "
+        "this much memory, piece by piece: the same results [default: 3/4 of the memory].",
+    ),
+]
 QueryPrompt = Annotated[
     str | None, typer.Option(help="Put before every query [default: the index's].")
 ]
@@ -88,6 +97,26 @@ def hybrid_options(
     if rrf_k is not None:
         options["rrf_k"] = rrf_k
     return options
+
+
+def bytes_of(size: str | None) -> int | None:
+    """The bytes of a size such as 512MiB, 8GB, 1.5G or 4096.
+
+    Raises:
+        ValueError: no such size, or one below a byte.
+    """
+    if size is None:
+        return None
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgt]?)(i?)b?)", size.strip(), re.IGNORECASE)
+    if found is None or (found[3] and not found[2]):
+        raise ValueError(f"memory-budget must be a size such as 512MiB or 8GB, got {size!r}")
+    number, unit, is_binary = found.groups()
+    n_bytes = int(
+        float(number) * (1024 if is_binary else 1000) ** "_kmgt".index(unit.lower() or "_")
+    )
+    if n_bytes < 1:
+        raise ValueError(f"memory-budget must be at least one byte, got {size!r}")
+    return n_bytes
 
 
 def checked_device(device: str | None) -> torch.device | None:

@@ -20,6 +20,7 @@ from scar_gpu.cli.options import (
     Hybrid,
     Index,
     Lam,
+    MemoryBudget,
     Method,
     Model,
     Order,
@@ -29,6 +30,7 @@ from scar_gpu.cli.options import (
     RrfK,
     Weights,
     Window,
+    bytes_of,
     checked_device,
     hybrid_options,
 )
@@ -96,6 +98,7 @@ def retrieve(
     model: Model = None,
     query_prompt: QueryPrompt = None,
     device: Device = None,
+    memory_budget: MemoryBudget = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Answer questions with contexts: hits and the neighbours that belong to them.
@@ -120,13 +123,18 @@ def retrieve(
     }
     is_words = path is None or not vectors_expected(path, columns)
     _check_hybrid(options, is_words, given)
-    place = checked_device(device)
+    place, budget = checked_device(device), bytes_of(memory_budget)
     if is_words:
         retriever = open_with_model(
-            index, model, device=place, prompt=query_prompt, needs_lexical=hybrid
+            index,
+            model,
+            device=place,
+            prompt=query_prompt,
+            needs_lexical=hybrid,
+            memory_budget=budget,
         )
     else:
-        retriever = open_without_model(index, device=place)
+        retriever = open_without_model(index, device=place, memory_budget=budget)
     answers = Answers(retriever, given, with_text=not no_text, options=options)
     batches = _read(queries, path, columns, batch_size)
     with ExitStack() as stack:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
 from scar_gpu import ChunkIndex, checks, rank_fusion
 from scar_gpu.text.lexical import LexicalIndex
-from scar_gpu.types import Fusion
+from scar_gpu.types import Fusion, Hits
 
 
 def hybrid_search(
@@ -22,6 +22,7 @@ def hybrid_search(
     weights: Sequence[float] | None = None,
     rrf_k: float = 60.0,
     row_ranges: Tensor | None = None,
+    search: Callable[..., Hits] | None = None,
 ) -> Fusion:
     """Fuse the `pool` best rows by cosine with the `pool` best by BM25.
 
@@ -38,6 +39,7 @@ def hybrid_search(
         weights: of the dense and the lexical list; default 1 and 1.
         rrf_k: the k of `rank_fusion`.
         row_ranges: [B, 2] int64, half-open ranges of rows that each query is restricted to.
+        search: does what `index.search`, the default, does.
 
     Returns:
         Fusion of ids [B, k], with details: list 0 is the dense one, list 1 the lexical one.
@@ -56,7 +58,7 @@ def hybrid_search(
         checks.fail(ValueError, "lexical", rule, lexical.n_rows)
     checks.check_at_least("pool", pool, 1)
     # First the dense one, which refuses ranges that lie outside the index.
-    dense = index.search(vectors, pool, row_ranges=row_ranges)
+    dense = (search or index.search)(vectors, pool, row_ranges=row_ranges)
     ranges = None if row_ranges is None else row_ranges.cpu()
     found = lexical.search(queries, pool, row_ranges=ranges)
     if found.ids.shape[0] != vectors.shape[0]:

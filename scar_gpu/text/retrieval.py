@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 import scar_gpu
-from scar_gpu import ChunkIndex
 from scar_gpu.text.extras import import_extra
 from scar_gpu.text.hybrid import hybrid_search
 from scar_gpu.text.lexical import LexicalIndex
+from scar_gpu.text.searching import Search
 from scar_gpu.text.settings import Settings
 from scar_gpu.types import Expansion, Hits, Spans
 
@@ -56,7 +56,7 @@ def check_lexical(lexical: LexicalIndex | None) -> LexicalIndex:
 
 
 def find_hits(
-    index: ChunkIndex, lexical: LexicalIndex | None, asked: Asked, settings: Settings
+    search: Search, lexical: LexicalIndex | None, asked: Asked, settings: Settings
 ) -> tuple[Tensor, Tensor | None]:
     """The hits [B, K] that are given or searched for, and their relevance where it is known.
 
@@ -74,11 +74,11 @@ def find_hits(
             raise ValueError("hybrid must not be asked for with hits, which are not searched for")
         return hits, None
     if not settings.hybrid:
-        return index.search(vectors, settings.k, row_ranges=row_ranges)
+        return search.search(vectors, settings.k, row_ranges=row_ranges)
     if texts is None:
         raise ValueError("hybrid must be asked for with queries in words, got vectors alone")
     fused = hybrid_search(
-        index,
+        search.index,
         check_lexical(lexical),
         vectors,
         texts,
@@ -87,17 +87,16 @@ def find_hits(
         weights=settings.weights,
         rrf_k=settings.rrf_k,
         row_ranges=row_ranges,
+        search=search.search,
     )
     return fused.ids, None
 
 
-def find(
-    index: ChunkIndex, lexical: LexicalIndex | None, asked: Asked, settings: Settings
-) -> Found:
+def find(search: Search, lexical: LexicalIndex | None, asked: Asked, settings: Settings) -> Found:
     """Search, unless hits are given, and expand.
 
     Args:
-        index: what to search.
+        search: of the index.
         lexical: the words of its rows, for hybrid retrieval.
         asked: see `Asked`.
         settings: see `Settings`.
@@ -105,11 +104,12 @@ def find(
     Raises:
         As `find_hits`.
     """
+    index = search.index
     reach = index.window if settings.window is None else settings.window
     lam, gamma, order = settings.lam, settings.gamma, settings.order
     vectors = asked.vectors
     if settings.method == "scar" and asked.hits is None and not settings.hybrid:
-        found = index.search_expand(
+        found = search.search_expand(
             vectors,
             settings.k,
             lam=lam,
@@ -119,7 +119,7 @@ def find(
             window=reach,
         )
         return Found(found.hits, found.expansion, index.spans(found.expansion))
-    ids, relevance = find_hits(index, lexical, asked, settings)
+    ids, relevance = find_hits(search, lexical, asked, settings)
     if settings.method == "scar":
         judged = index.neighbor_scores(
             vectors, ids, lam=lam, gamma=gamma, window=reach, relevance=relevance

@@ -20,9 +20,11 @@ from scar_gpu.text.indexing import Indexing, index_documents
 from scar_gpu.text.lexical import LexicalIndex
 from scar_gpu.text.models import check_embedder, embedder_of, embedder_record
 from scar_gpu.text.retrieval import check_lexical
+from scar_gpu.text.searching import on_device
 from scar_gpu.text.sentence_transformer import SentenceTransformerEmbedder
 from scar_gpu.text.settings import Method, Options, Order, Settings
 from scar_gpu.text.vector_retriever import VectorRetriever
+from scar_gpu.tile_size import check_budget
 
 if TYPE_CHECKING:
     from scar_gpu.storage import StoredIndex
@@ -36,9 +38,11 @@ class Retriever(VectorRetriever):
         chunks: the chunks' texts, row for row; None answers with row numbers alone.
         embedder: the model that made the embeddings; None takes vectors alone.
         lexical: the chunks' words, row for row, for hybrid retrieval.
+        memory_budget, device: as for `VectorRetriever`.
 
     Raises:
-        ValueError: index, chunks, embedder and lexical do not belong together.
+        TypeError: memory_budget is no int.
+        ValueError: index, chunks, embedder and lexical do not belong together; memory_budget < 1.
 
     Example:
         >>> documents = [Document("pets", "Cats purr.\n\nDogs bark.")]  # doctest: +SKIP
@@ -53,8 +57,11 @@ class Retriever(VectorRetriever):
         chunks: ChunkTable | None = None,
         embedder: Embedder | None = None,
         lexical: LexicalIndex | None = None,
+        *,
+        memory_budget: int | None = None,
+        device: torch.device | str | None = None,
     ) -> None:
-        super().__init__(index, chunks, lexical)
+        super().__init__(index, chunks, lexical, memory_budget=memory_budget, device=device)
         if embedder is not None and index.dim != embedder.dim:
             raise ValueError(
                 f"embedder must make vectors of the index's dimension ({index.dim}), "
@@ -83,6 +90,8 @@ class Retriever(VectorRetriever):
         path: str | os.PathLike[str],
         embedder: Embedder | None = None,
         device: torch.device | str | None = None,
+        *,
+        memory_budget: int | None = None,
     ) -> Retriever:
         """Open a saved index: its matrix stays on disk, its texts until they are needed.
 
@@ -91,15 +100,20 @@ class Retriever(VectorRetriever):
             embedder: the model that made the index; default: the one its manifest names, loaded
                 at the first query in words.
             device: of the index's tensors and of that model; default: the CPU, and the model's
-                own choice.
+                own choice. A matrix that exceeds the budget stays on disk, and the device
+                searches it tile by tile.
+            memory_budget: bytes, see `scar_gpu.text.searching.Search`; default: three
+                quarters of the memory of the device.
 
         Raises:
             scar_gpu.storage.IndexFormatError: no index, or a damaged one.
-            ValueError: another model than the one that made the index; both are named.
+            TypeError: memory_budget is no int.
+            ValueError: another model than the one that made the index; both are named;
+                memory_budget < 1.
         """
         from scar_gpu.storage import open_index
 
-        return cls.from_stored(open_index(path, device=device), embedder, device)
+        return cls.from_stored(open_index(path), embedder, device, memory_budget=memory_budget)
 
     @classmethod
     def from_stored(
@@ -107,20 +121,25 @@ class Retriever(VectorRetriever):
         stored: StoredIndex,
         embedder: Embedder | None = None,
         device: torch.device | str | None = None,
+        *,
+        memory_budget: int | None = None,
     ) -> Retriever:
         """The same for an index that `scar_gpu.storage.open_index` has opened.
 
         Args:
             stored: the index.
             embedder: as for `from_index`.
-            device: of the model; default: its own choice.
+            device: the same; default: where the index is, and the model's own choice.
+            memory_budget: the same.
 
         Raises:
             As `from_index`.
         """
         if embedder is not None and stored.embedder is not None:
             check_embedder(stored.embedder, embedder)
-        retriever = cls(stored.index, stored.chunks, embedder)
+        check_budget(memory_budget)
+        index = on_device(stored.index, device, memory_budget)
+        retriever = cls(index, stored.chunks, embedder, memory_budget=memory_budget, device=device)
         retriever._stored = stored
         retriever._device = None if device is None else str(device)
         return retriever

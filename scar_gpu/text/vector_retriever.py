@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from scar_gpu import ChunkIndex
@@ -14,7 +15,9 @@ from scar_gpu.text.context import Context, assemble
 from scar_gpu.text.context_table import ContextTables
 from scar_gpu.text.lexical import LexicalIndex
 from scar_gpu.text.retrieval import Asked, Found, as_tensor, find
+from scar_gpu.text.searching import Progress, Search
 from scar_gpu.text.settings import Options, Settings
+from scar_gpu.tile_size import check_budget
 
 if TYPE_CHECKING:
     from scar_gpu.storage import StoredIndex
@@ -27,9 +30,14 @@ class VectorRetriever:
         index: the chunks' embeddings.
         chunks: the chunks' texts, row for row; None answers with row numbers alone.
         lexical: the chunks' words, row for row, for hybrid retrieval.
+        memory_budget: bytes; a matrix that exceeds them is searched by tiles, with the same
+            results, see `scar_gpu.text.searching.Search`. Default: three quarters of the
+            memory.
+        device: what searches those tiles; default: the index's own.
 
     Raises:
-        ValueError: index, chunks and lexical do not belong together.
+        TypeError: memory_budget is no int.
+        ValueError: index, chunks and lexical do not belong together; memory_budget < 1.
 
     Example:
         See `Retriever`.
@@ -40,7 +48,11 @@ class VectorRetriever:
         index: ChunkIndex,
         chunks: ChunkTable | None = None,
         lexical: LexicalIndex | None = None,
+        *,
+        memory_budget: int | None = None,
+        device: torch.device | str | None = None,
     ) -> None:
+        check_budget(memory_budget)
         if chunks is not None:
             if index.n_chunks != len(chunks):
                 raise ValueError(
@@ -58,6 +70,8 @@ class VectorRetriever:
             )
         self.index = index
         self.chunks = chunks
+        self.memory_budget = memory_budget
+        self._search_device = None if device is None else torch.device(device)
         self._lexical = lexical
         self._stored: StoredIndex | None = None
         self._tables = ContextTables(chunks)
@@ -72,6 +86,14 @@ class VectorRetriever:
             self._lexical = self._stored.lexical
         return self._lexical
 
+    def searching(self, progress: Progress | None = None) -> Search:
+        """How the index is searched: `is_tiled` says whether by tiles, and `progress` after each.
+
+        Args:
+            progress: called after every tile with the rows searched so far, and all rows.
+        """
+        return Search(self.index, self.memory_budget, self._search_device, progress)
+
     def retrieve_vectors(
         self,
         vectors: Tensor | np.ndarray,
@@ -80,6 +102,7 @@ class VectorRetriever:
         texts: Sequence[str] | None = None,
         row_ranges: Tensor | np.ndarray | None = None,
         with_text: bool = True,
+        progress: Progress | None = None,
         **options: Unpack[Options],
     ) -> list[list[Context]]:
         """Retrieve contexts for query vectors, and for hits of another retriever.
@@ -92,6 +115,8 @@ class VectorRetriever:
             row_ranges: [B, 2] int64, the half-open range of rows that each search is restricted
                 to.
             with_text: False reads no text and leaves it empty.
+            progress: of a search by tiles, called after each with the rows searched so far, and
+                all rows.
             options: as for `retrieve`.
 
         Returns:
@@ -101,7 +126,8 @@ class VectorRetriever:
             TypeError, IndexError: as the operations of `scar_gpu`.
             ValueError: the same, and text asked of an index without.
         """
-        found = self._find(vectors, hits, texts, row_ranges, with_text, options)
+        search = self.searching(progress)
+        found = self._find(search, vectors, hits, texts, row_ranges, with_text, options)
         return assemble(*found, self.chunks, with_text=with_text)
 
     def retrieve_table(
@@ -113,6 +139,7 @@ class VectorRetriever:
         row_ranges: Tensor | np.ndarray | None = None,
         with_text: bool = True,
         query_ids: Sequence[Any] | None = None,
+        progress: Progress | None = None,
         **options: Unpack[Options],
     ) -> Any:
         """The same as a `pyarrow.Table`, one row per context and several times as fast.
@@ -124,6 +151,7 @@ class VectorRetriever:
             row_ranges: the same.
             with_text: False reads no text; the table has no such column.
             query_ids: [B] what the column `query` holds; default: 0, 1, ...
+            progress: as for `retrieve_vectors`.
             options: as for `retrieve`.
 
         Returns:
@@ -132,11 +160,13 @@ class VectorRetriever:
         Raises:
             As `retrieve_vectors`; ImportError: pyarrow is missing, `scar_gpu[io]` brings it.
         """
-        found = self._find(vectors, hits, texts, row_ranges, with_text, options)
+        search = self.searching(progress)
+        found = self._find(search, vectors, hits, texts, row_ranges, with_text, options)
         return self._tables.table(found, with_text=with_text, query_ids=query_ids)
 
     def _find(
         self,
+        search: Search,
         vectors: Any,
         hits: Any,
         texts: Sequence[str] | None,
@@ -154,4 +184,4 @@ class VectorRetriever:
             None if hits is None else as_tensor("hits", hits, device),
             None if row_ranges is None else as_tensor("row_ranges", row_ranges, device),
         )
-        return find(self.index, self.lexical if settings.hybrid else None, asked, settings)
+        return find(search, self.lexical if settings.hybrid else None, asked, settings)
