@@ -48,8 +48,8 @@ def search(
             row_scale and continuity, what searching one and merging its result takes on the way,
             and the result. Not the index itself: pages of its file that lie in memory beyond two
             tiles belong to the system, which takes them back at need. For a CUDA device two more
-            tiles lie in the host's pinned memory. Default: tiles of 128 MiB, which is also the
-            most.
+            tiles lie in the host's pinned memory. Default: tiles of 128 MiB; a budget has tiles of
+            up to 512 MiB.
         progress: called after every tile with the rows searched so far, and all rows; on a GPU,
             given to it so far. Whatever it raises ends the search.
 

@@ -1,16 +1,20 @@
 """How many rows a tile of a search may have within a budget of memory."""
 
 import os
+from pathlib import Path
 
 import torch
 
 from scar_gpu import checks
 from scar_gpu.index import ChunkIndex
 
-# The first tile is waited for, and a GPU's tiles take as much pinned memory again.
-TILE_BYTES = 128 * 2**20
+# Without a budget. Every tile begins the search anew, so larger ones are faster; but the first one
+# is waited for, and a GPU's tiles take as much pinned memory again.
+TILE_BYTES, MOST_TILE_BYTES = 128 * 2**20, 512 * 2**20
 # A smaller tile costs more to begin with than to search.
 LEAST_TILE_BYTES = 4 * 2**20
+# Of the second version of control groups, as seen from within one.
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 N_TILES = 2  # the one that is searched, and the next
 _MIB = 2**20
 
@@ -38,7 +42,7 @@ def tile_rows(
         fixed = _search_bytes(index, n_queries, k, window, device)
         one = beside + row_bytes
         least = min(max(LEAST_TILE_BYTES, one), beside + index.n_chunks * row_bytes)
-        size = min(TILE_BYTES, (memory_budget - fixed) // N_TILES)
+        size = min(MOST_TILE_BYTES, (memory_budget - fixed) // N_TILES)
         if size < least:
             rule = f"be >= {fixed + N_TILES * least} for {n_queries} queries and k = {k}"
             checks.fail(ValueError, "memory_budget", rule, memory_budget)
@@ -84,7 +88,11 @@ def check_budget(memory_budget: int | None) -> None:
 
 
 def default_budget(device: torch.device) -> int:
-    """Three quarters of the memory that the device has."""
+    """Three quarters of the memory that the device has, or that a container may use."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory // 4 * 3
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 * 3
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if CONTAINER_LIMIT.exists():
+        limit = CONTAINER_LIMIT.read_text().strip()
+        memory = min(memory, int(limit)) if limit.isdigit() else memory  # else "max"
+    return memory // 4 * 3

@@ -7,8 +7,8 @@ import sys
 import pytest
 import torch
 
-from scar_gpu import ChunkIndex
-from scar_gpu.tile_size import TILE_BYTES, tile_rows
+from scar_gpu import ChunkIndex, tile_size
+from scar_gpu.tile_size import MOST_TILE_BYTES, TILE_BYTES, tile_rows
 from tests.backends import only_on
 
 CPU = torch.device("cpu")
@@ -45,15 +45,26 @@ def test_tiles_fill_the_budget(dtype, dim, window):
     more = tile_rows(index, 1000, 10, window, CPU, least + 2**20)
     assert few >= 1
     assert abs((more - few) * row - 2**19) <= row  # half of the additional bytes: there are two
-    most = tile_rows(index, 1000, 10, window, CPU, None)
-    assert TILE_BYTES - (2 * window + 1) * row - 768 < most * row <= TILE_BYTES
-    assert tile_rows(index, 1000, 10, window, CPU, 2**40) == most
+    for budget, most in ((None, TILE_BYTES), (2**40, MOST_TILE_BYTES)):
+        rows = tile_rows(index, 1000, 10, window, CPU, budget)
+        assert most - (2 * window + 1) * row - 768 < rows * row <= most
 
 
 @only_on("cpu")
 def test_a_small_index_needs_no_room_for_a_larger_one():
     assert least_budget(index_of(10, 16), 1, 1, 1) < least_budget(index_of(10**6, 16), 1, 1, 1)
     assert tile_rows(index_of(0, 16), 1, 1, 1, CPU, None) >= 1
+
+
+@only_on("cpu")
+def test_the_default_budget_knows_of_containers(tmp_path, monkeypatch):
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(tile_size, "CONTAINER_LIMIT", limit)
+    machine = tile_size.default_budget(CPU)
+    assert machine > 2**28
+    for text, expected in (("max\n", machine), (f"{2**28}\n", 2**28 // 4 * 3)):
+        limit.write_text(text)
+        assert tile_size.default_budget(CPU) == expected
 
 
 PEAK = r"""
