@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scar_gpu.text.extras import import_extra
+from scar_gpu.text.parquet import ParquetReader
 
 NUMPY_ERRORS = (ValueError, EOFError)
 
@@ -78,17 +79,16 @@ def read_safetensors(path: Path, option: str, name: str | None, default: str) ->
         raise ValueError(f"{path} must be a whole .safetensors file, got: {error}") from error
 
 
-def open_parquet(path: Path) -> Any:
-    """A pyarrow ParquetFile.
+def open_parquet(path: Path) -> ParquetReader:
+    """A Parquet file, open.
 
     Raises:
         ValueError: no Parquet file.
     """
-    parquet = import_extra("pyarrow.parquet", "io")
     if not path.exists():
         raise FileNotFoundError(f"{path} must be a Parquet file, got no such file")
     try:
-        return parquet.ParquetFile(path)
+        return ParquetReader(path)
     except import_extra("pyarrow", "io").ArrowInvalid as error:
         raise ValueError(f"{path} must be a whole Parquet file, got: {error}") from error
 
@@ -117,12 +117,12 @@ def parquet_columns(path: Path, columns: dict[str, str], size: int) -> Iterator[
     """
     pyarrow = import_extra("pyarrow", "io")
     with open_parquet(path) as file:
-        known = file.schema_arrow.names
+        known = file.schema.names
         for option, column in columns.items():
             check_column(option, column, known, str(path))
         wanted = list(dict.fromkeys(columns.values()))
         try:
-            for batch in file.iter_batches(batch_size=size, columns=wanted):
+            for batch in file.batches(wanted, size):
                 yield [batch.column(column) for column in columns.values()]
         except pyarrow.ArrowInvalid as error:
             raise ValueError(f"{path} must be a whole Parquet file, got: {error}") from error

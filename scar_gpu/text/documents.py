@@ -10,11 +10,15 @@ from typing import Any
 
 from scar_gpu.text.extras import import_extra
 from scar_gpu.text.headings import check_format
+from scar_gpu.text.parquet import ParquetReader
 
 _TEXT_FORMATS = {".txt": "auto", ".md": "markdown", ".rst": "rst"}
 
 # A folder with these is an index: `build . -o index` must not read its own output again.
 _INDEX_FILES = ("manifest.json", "tensors.safetensors")
+
+# Rows of a Parquet file that are read at a time.
+_BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +214,16 @@ def _jsonl_rows(path: Path, id_column: str | None, text_column: str) -> Iterator
 
 
 def _parquet_rows(path: Path, id_column: str | None, text_column: str) -> Iterator[Row]:
-    parquet = import_extra("pyarrow.parquet", "io")
     try:
-        file = parquet.ParquetFile(path)
+        file = ParquetReader(path)
     except import_extra("pyarrow", "io").ArrowInvalid as error:
         raise ValueError(f"{path} must be a Parquet file, got: {error}") from error
     with file:
-        known = file.schema_arrow.names
+        known = file.schema.names
         wanted = [c for c in dict.fromkeys((id_column or "id", text_column)) if c in known]
         _check_columns(str(path), known, id_column, text_column)
         number = 0
-        for batch in file.iter_batches(columns=wanted):
+        for batch in file.batches(wanted, _BATCH):
             for record in batch.to_pylist():
                 number += 1
                 yield _row(f"{path} row {number}", number, record, id_column, text_column)
