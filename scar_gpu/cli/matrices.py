@@ -14,12 +14,20 @@ from scar_gpu.text.parquet import ParquetReader
 NUMPY_ERRORS = (ValueError, EOFError)
 
 
+def check_file(path: Path, kind: str) -> None:
+    """Raise a FileNotFoundError unless there is a file."""
+    if not path.is_file():
+        got = "a folder" if path.is_dir() else "no such file"
+        raise FileNotFoundError(f"{path} must be {kind}, got {got}")
+
+
 def read_npy(path: Path) -> np.ndarray:
     """A .npy file, memory-mapped.
 
     Raises:
         ValueError: no .npy file, cut short, or one that holds Python objects.
     """
+    check_file(path, "a .npy file")
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except NUMPY_ERRORS as error:
@@ -69,6 +77,7 @@ def read_safetensors(path: Path, option: str, name: str | None, default: str) ->
         ValueError: no such file, or no such tensor.
     """
     safetensors = import_extra("safetensors", "io")
+    check_file(path, "a .safetensors file")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             known = list(file.keys())
@@ -85,8 +94,7 @@ def open_parquet(path: Path) -> ParquetReader:
     Raises:
         ValueError: no Parquet file.
     """
-    if not path.exists():
-        raise FileNotFoundError(f"{path} must be a Parquet file, got no such file")
+    check_file(path, "a Parquet file")
     try:
         return ParquetReader(path)
     except import_extra("pyarrow", "io").ArrowInvalid as error:

@@ -133,10 +133,13 @@ def read_rows(
     """The rows of a `.jsonl` or `.parquet` file: number from 1, id or None, text.
 
     Raises:
+        FileNotFoundError: no such file.
         ValueError: a file of another kind, a broken line, or a missing column.
     """
     if path.suffix.lower() not in _ROW_READERS:
         raise ValueError(f"source must be one of {', '.join(_ROW_READERS)}, got {path}")
+    if path.is_dir() or not path.exists():
+        raise FileNotFoundError(f"source must be an existing file, got {path}")
     return _ROW_READERS[path.suffix.lower()](path, id_column, text_column)
 
 

@@ -126,7 +126,9 @@ def test_a_reranker(dataset, cache, tmp_path, succeed: Run, refused: Refused) ->
     (encoder / "config.json").write_text("{}")
     load_cross_encoder.cache_clear()
     message = refused("eval", dataset, *MODEL, *SMALL, *cache, "--reranker", encoder)
-    assert message.startswith("reranker must be a model that sentence-transformers can load, got")
+    assert message.startswith(
+        "reranker must be a folder or a name that sentence-transformers can load, got"
+    )
 
 
 def test_questions_without_evidence_can_be_left_out(dataset, cache, succeed: Run) -> None:
