@@ -79,8 +79,10 @@ def read_documents(
 
     A `.txt`, `.md` or `.rst` file is one document, named by its path below `source`
     (by its file name when `source` is the file). A `.jsonl` file is one document per line,
-    a `.parquet` file one per row. Texts are UTF-8 (a byte order mark is left out) and keep
-    their line endings.
+    a `.parquet` file one per row. Texts are UTF-8 and keep their line endings; a byte order mark
+    at the start of a file is no part of its text. So the `start` and `end` of chunks and contexts
+    count the characters of `open(path, encoding="utf-8-sig", newline="").read()`. (Of a labelled
+    corpus `scar_gpu.evaluation` counts the mark, as its evidence does.)
 
     Args:
         source: a file, or a folder that is read with all its subfolders in order of path;

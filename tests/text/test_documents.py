@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from scar_gpu.text import Document, read_documents
+from scar_gpu.text import Document, Retriever, read_documents
 from scar_gpu.text.documents import read_rows
+from tests.text.word_embedder import WordEmbedder
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -169,3 +170,31 @@ def test_a_document_holds_text() -> None:
         Document(1, "text")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"format must be one of .*, got 'md'"):
         Document("a", "text", "md")
+
+
+def test_offsets_count_the_characters_of_the_text_without_its_byte_order_mark(
+    tmp_path: Path,
+) -> None:
+    """A file read as `utf-8` has one character more: the mark, whose place is before the text."""
+    sentences = [
+        "Apples are r\u00e9d.\r\n\r\n",
+        "\ufeffRivers run.\r\n\r\n",
+        "Cats \U0001f408 purr.\r\n",
+    ]
+    path = write(tmp_path / "marked.txt", "\ufeff" + "".join(sentences))
+    text = path.open(encoding="utf-8-sig", newline="").read()
+    assert text == "".join(sentences)
+    retriever = Retriever.from_documents(
+        read_documents(path), WordEmbedder(), chunk_size=20, overlap=0
+    )
+    retriever.save(tmp_path / "index")
+    for found in (retriever, Retriever.from_index(tmp_path / "index", WordEmbedder())):
+        contexts = found.retrieve("cats rivers apples", 3, "none")[0]
+        assert len(contexts) > 1
+        for context in contexts:
+            assert context.text == text[context.start : context.end]
+        assert min(context.start for context in contexts) == 0
+        table = found.retrieve_table(WordEmbedder().encode(["cats rivers apples"]), k=3)
+        for start, end, piece in zip(*(table[n].to_pylist() for n in ("start", "end", "text")),
+                                     strict=True):  # fmt: skip
+            assert piece == text[start:end]
