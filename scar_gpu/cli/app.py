@@ -18,7 +18,7 @@ from scar_gpu.cli.retrieve import retrieve
 from scar_gpu.cli.sweep import sweep
 
 # What bad input raises; anything else is a defect and keeps its traceback.
-_INPUT_ERRORS = (ValueError, TypeError, IndexError, OSError, ImportError)
+_INPUT_ERRORS = (ValueError, TypeError, IndexError, OSError, ImportError, MemoryError)
 _DEBUG = "--debug"
 
 

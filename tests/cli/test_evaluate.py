@@ -137,3 +137,11 @@ def test_questions_without_evidence_can_be_left_out(dataset, cache, succeed: Run
         file.write("\n" + json.dumps(bad))
     result = succeed("eval", dataset, *MODEL, *SMALL, *cache, "--skip-without-evidence")
     assert "### machines, all (8 questions)" in result.stdout
+
+
+def test_more_hits_than_memory_holds(dataset, cache, monkeypatch, refused: Refused) -> None:
+    from scar_gpu import checks
+
+    monkeypatch.setattr(checks, "MEMORY", 2**20)
+    message = refused("eval", dataset, *MODEL, *SMALL, *cache, "-k", 2**21)
+    assert message.startswith("k must give results that fit the 0 GiB of this machine, got 2097152")
