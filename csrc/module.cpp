@@ -4,21 +4,22 @@
 
 #include <cstring>
 
+#include "fork.h"
 #include "operations.h"
 
 STABLE_TORCH_LIBRARY_IMPL(scar_gpu, CPU, library) {
-  library.impl("row_scale", TORCH_BOX(&scar_gpu::row_scale));
-  library.impl("continuity", TORCH_BOX(&scar_gpu::continuity));
-  library.impl("neighbor_scores", TORCH_BOX(&scar_gpu::neighbor_scores));
-  library.impl("expand", TORCH_BOX(&scar_gpu::expand));
-  library.impl("scar_expand", TORCH_BOX(&scar_gpu::scar_expand));
-  library.impl("window_expand", TORCH_BOX(&scar_gpu::window_expand));
-  library.impl("spans", TORCH_BOX(&scar_gpu::spans));
-  library.impl("search", TORCH_BOX(&scar_gpu::search));
-  library.impl("search_expand", TORCH_BOX(&scar_gpu::search_expand));
-  library.impl("corpus_masks", TORCH_BOX(&scar_gpu::corpus_masks));
-  library.impl("rank_fusion", TORCH_BOX(&scar_gpu::rank_fusion));
-  library.impl("parameter_sweep", TORCH_BOX(&scar_gpu::parameter_sweep));
+  library.impl("row_scale", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::row_scale)>);
+  library.impl("continuity", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::continuity)>);
+  library.impl("neighbor_scores", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::neighbor_scores)>);
+  library.impl("expand", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::expand)>);
+  library.impl("scar_expand", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::scar_expand)>);
+  library.impl("window_expand", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::window_expand)>);
+  library.impl("spans", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::spans)>);
+  library.impl("search", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::search)>);
+  library.impl("search_expand", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::search_expand)>);
+  library.impl("corpus_masks", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::corpus_masks)>);
+  library.impl("rank_fusion", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::rank_fusion)>);
+  library.impl("parameter_sweep", &scar_gpu::fork_safe<TORCH_BOX(&scar_gpu::parameter_sweep)>);
 }
 
 namespace {

@@ -67,16 +67,32 @@ Rows::Rows(const Tensor& matrix, const char* name) {
 Documents::Documents(const Tensor& doc_offsets) : offsets_(doc_offsets, "doc_offsets") {
   const int64_t n = offsets_.size(0);
   check(n >= 1 && offsets_(0) == 0, "doc_offsets must start at 0, got ", n ? offsets_(0) : -1);
-  for (int64_t d = 1; d < n; ++d)
+  // Every call reads all of them: a loop that ends early could not take several at a time. The sign
+  // of a bound or of the step to it shows a fall; unsigned, since other steps may overflow.
+  const auto signs_of = [n](auto at) {
+    uint64_t signs = 0;
+    for (int64_t d = 1; d < n; ++d) {
+      const uint64_t bound = at(d), before = at(d - 1);
+      signs |= bound | (bound - before);
+    }
+    return signs;
+  };
+  const Layout layout(doc_offsets, "doc_offsets", 1);
+  const int64_t* bounds = static_cast<const int64_t*>(layout.data);
+  const uint64_t signs =
+      layout.strides[0] == 1 ? signs_of([=](int64_t d) { return bounds[d]; }) : signs_of(offsets_);
+  for (int64_t d = 1; signs >> 63 && d < n; ++d)
     check(offsets_(d) >= offsets_(d - 1), "doc_offsets must not fall, got ", offsets_(d - 1),
           " then ", offsets_(d), " at position ", d);
 }
 
 int64_t Documents::of(int64_t row) const {
-  int64_t low = 0, high = count();  // begin(low) <= row < begin(high), as far as `high` exists
-  while (high - low > 1) {
-    const int64_t middle = low + (high - low) / 2;
-    (begin(middle) <= row ? low : high) = middle;
+  // Halving without branches, which nobody could predict: begin(low) <= row < begin(low + size).
+  int64_t low = 0;
+  for (int64_t size = count(); size > 1;) {
+    const int64_t half = size / 2;
+    low += begin(low + half) <= row ? half : 0;
+    size -= half;
   }
   return low;
 }

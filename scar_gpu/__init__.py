@@ -2,6 +2,11 @@
 
 Every operation works on whole batches of queries over one matrix of chunk embeddings, on the CPU
 and on GPUs; the device of the tensors decides. See `scar_gpu.reference` for the definitions.
+
+On the CPU an operation may be called in a forked process, whatever its parent has called. PyTorch's
+own may wait there forever for threads that only the parent has, unless `torch.set_num_threads(1)`
+comes first, as it does in the workers of a DataLoader; it also spares each call of an operation
+the start of a thread.
 """
 
 import importlib

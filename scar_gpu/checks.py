@@ -7,6 +7,7 @@ launchers and the fakes, which cannot refuse so cheaply, always look here first.
 `check_ranges` reads a tensor's values.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -17,6 +18,9 @@ from torch import Tensor
 
 _INTS = (int, np.integer, torch.SymInt)
 _NUMBERS = (float, np.floating, torch.SymFloat, *_INTS)
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of this machine
+# Results of fewer columns are allocated without a look at their size.
+WIDE = 2**20
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 ROW_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ID_DTYPES = (torch.int64, torch.int32)
@@ -111,6 +115,21 @@ def check_at_least(name: str, value: int, least: int) -> None:
         fail(ValueError, name, f"be >= {least}", value)
     if value >= 2**31:
         fail(ValueError, name, "be below 2^31", value)
+
+
+def check_fits(name: str, value: int, like: Tensor, width: int, entry_bytes: int) -> None:
+    """Refuse a `value` whose padded results, [B, width], could never fit the CPU's memory.
+
+    The system grants more memory than there is and ends the process that uses it, so an error
+    must come before. `like` is a tensor [B, ...] on the device of the results.
+    """
+    if like.device.type != "cpu":  # a GPU's allocator refuses in time
+        return
+    size = like.shape[0] * width * entry_bytes
+    if size > MEMORY:
+        rule = f"give results that fit the {MEMORY / 2**30:.0f} GiB of this machine"
+        got = f"{value}: [{like.shape[0]}, {width}] are {size / 2**30:.0f} GiB"
+        fail(MemoryError, name, rule, got)
 
 
 def check_judgement(lam: float, gamma: float, contiguous: bool) -> None:

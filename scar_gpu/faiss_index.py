@@ -40,6 +40,7 @@ def faiss_search(index: Any, queries: Tensor, k: int, *, normalize: bool = True)
         ImportError: faiss is not installed.
         TypeError: queries has a wrong dtype; index is not a float index of FAISS.
         ValueError: queries has another dimension than the index; k < 1; another metric.
+        MemoryError: on the CPU, results larger than the machine's memory.
 
     Example:
         >>> import faiss, numpy as np, torch, scar_gpu
@@ -57,6 +58,7 @@ def faiss_search(index: Any, queries: Tensor, k: int, *, normalize: bool = True)
         checks.fail(ValueError, "index", rule, f"metric {index.metric_type}")
     checks.check_tensor("queries", queries, checks.ROW_DTYPES, ("B", index.d))
     checks.check_at_least("k", k, 1)
+    checks.check_fits("k", k, queries, k, 12)
     checks.check_bool("normalize", normalize)
 
     vectors = queries.detach().float()

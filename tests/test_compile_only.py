@@ -132,7 +132,7 @@ def test_operations_without_a_case_launch_no_kernel_of_their_own():
 @pytest.mark.parametrize("target", TARGETS)
 def test_row_loads_are_found(compiled, target):
     """A limit on loads is no limit when the loads are not recognised."""
-    readers = ("row_scale", "continuity", "neighbor_scores", "rescore", "scan")
+    readers = ("row_scale", "continuity", "neighbor_scores", "rescore", "scan", "short_rows")
     for row in compiled[target].rows:
         assert (row.row_bits is not None) == (row.kernel in readers), row
 

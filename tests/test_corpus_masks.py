@@ -184,6 +184,61 @@ def test_a_product_decides_what_is_not_within_rounding(run):
 
 
 @only_on("triton")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rows_too_short_for_a_product_have_canonical_cosines(run, dtype):
+    """Those below 2^-80; pairs of rows that tie but for rounding show it, at every length."""
+    import scar_gpu
+    from scar_gpu.kernels import corpus_masks
+
+    powers = (-120, -100, -81, -79, 0, 60, 120)
+    rows, queries = ties_but_for_rounding(6 * len(powers), 3, 48)
+    rows = torch.nn.functional.normalize(rows, dim=1)
+    rows *= 2.0 ** torch.tensor(powers).repeat_interleave(6)[:, None]
+    # What of bfloat16 is subnormal the interpreter reads as zero.
+    rows[rows.abs() < 2.0**-126] = 2.0**-126
+    rows = rows.to(dtype)
+    queries[1] *= 2.0**-100
+    queries[2] *= 2.0**100
+    scale = run("row_scale", rows)
+    table = run("continuity", rows, torch.arange(0, len(rows) + 1, 2), row_scale=scale)
+    hits = torch.arange(len(rows)).expand(3, -1)
+    options = {"lam": 0.0, "gamma": 1.0, "row_scale": scale}
+    expected = run("neighbor_scores", queries, rows, table, hits, **options)
+    products = corpus_masks._products(queries, rows, scale)
+    is_short = scale >= 2.0**80
+    assert is_short.tolist() == [power < -80 for power in powers for _ in range(6)]
+    assert_same_bits(products[:, is_short], expected.relevance[:, is_short])
+    long = products[:, ~is_short] - expected.relevance[:, ~is_short]
+    assert bool(long.any())
+    assert float(long.abs().max()) <= 4 * 48 * 2.0**-24
+
+    masks = run("corpus_masks", queries, rows, table, **options)
+    mask = scar_gpu.unpack_masks(masks.bits, len(rows)).movedim(1, 2)
+    assert torch.equal(mask[:, is_short], expected.mask[:, is_short])
+    close = within_rounding(expected, 1.0, 48)
+    assert not bool(((mask != expected.mask) & ~close).any())
+
+
+@only_on("triton")
+def test_short_rows_in_passes_over_many(run, monkeypatch):
+    """Blocks that hold some, one or none, and more queries than programs share."""
+    from scar_gpu.kernels import corpus_masks
+
+    monkeypatch.setattr(corpus_masks, "SHORT_BLOCK", 8)
+    monkeypatch.setattr(corpus_masks, "SHORT_SLICES", 2)
+    rows = random_corpus(37, 40).embeddings + 0.25
+    short = torch.tensor([0, 7, 17, 18, 36])
+    rows[short] *= 2.0**-90
+    queries = torch.cat([random_queries(rows, 4), torch.zeros(1, 40)])
+    queries[3, 2] = torch.nan
+    scale = run("row_scale", rows)
+    hits = torch.arange(37).expand(5, -1)
+    exact = run("neighbor_scores", queries, rows, torch.ones(0, 37), hits, row_scale=scale)
+    products = corpus_masks._products(queries, rows, scale)
+    assert_same_bits(products[:, short], exact.relevance[:, short])
+
+
+@only_on("triton")
 def test_passes_over_blocks_of_queries_and_rows(run, monkeypatch):
     """Stretches of one and two words, blocks of two queries: the halo crosses their ends."""
     from scar_gpu.kernels import corpus_masks

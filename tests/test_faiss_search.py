@@ -168,3 +168,11 @@ def test_without_faiss_the_error_says_what_to_install():
         "faiss must be installed for this, got no such package: pip install 'scar_gpu[faiss]'"
     )
     assert output.stdout.strip() == expected
+
+
+@only_on("cpu")
+def test_more_results_than_memory_holds_are_refused(faiss):
+    import scar_gpu
+
+    with pytest.raises(MemoryError, match=r"^k must give results that fit .*, got 2147483647: \["):
+        scar_gpu.faiss_search(faiss.IndexFlatIP(3), torch.ones(1000, 3), 2**31 - 1)

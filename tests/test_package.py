@@ -3,8 +3,10 @@
 import doctest
 import inspect
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -128,3 +130,35 @@ def test_all_examples_of_the_module_run(module):
     result = doctest.testmod(sys.modules[f"scar_gpu.{module}"])
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_every_extra_is_installed_by_the_makefile():
+    """By its name in a stamp or in brackets, or as part of one that is."""
+    root = Path(__file__).parents[1]
+    if not (root / "Makefile").is_file():
+        pytest.skip("runs in the source tree alone")
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    makefile = (root / "Makefile").read_text()
+    named = re.findall(r"\$\(VENV\)/([a-z-]+)|\"\.\[([a-z,]+)\]\"", makefile)
+    installed = {name for pair in named for name in re.split("[-,]", "".join(pair))} & set(extras)
+    waiting = list(installed)
+    while waiting:
+        for dependency in extras[waiting.pop()]:
+            if part := re.fullmatch(rf"{project['name']}\[([a-z]+)\]", dependency):
+                installed.add(part[1])
+                waiting.append(part[1])
+    assert installed == set(extras)
+
+
+def test_the_benchmarks_rivals_are_pinned_and_in_no_extra():
+    root = Path(__file__).parents[1]
+    pinned = root / "benchmarks" / "peers" / "requirements.txt"
+    if not pinned.is_file():
+        pytest.skip("runs in the source tree alone")
+    lines = [line for line in pinned.read_text().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z-]+==[\d.]+", line) for line in lines)
+    rivals = {line.split("==")[0] for line in lines} - {"faiss-cpu"}  # which is an extra, too
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = {name for extra in project["optional-dependencies"].values() for name in extra}
+    assert not rivals & extras

@@ -66,6 +66,7 @@ def rank_fusion(
             few, or given together with k or weights; unknown duplicates.
         IndexError: on the CPU, an id outside [-1, 2**62], or a rank outside [1, R]. On a GPU such
             an entry is padding.
+        MemoryError: on the CPU, results larger than the machine's memory.
 
     Source:
         Cormack, Clarke and Buettcher, Reciprocal Rank Fusion outperforms Condorcet and individual
@@ -90,10 +91,11 @@ def rank_fusion(
         checks.check_rank_constant("k", k)
     if top_n is not None and type(top_n) is not int:
         checks.check_at_least("top_n", top_n, 1)
+    lists = as_lists("rankings", rankings)
     if type(details) is not bool:
         checks.check_bool("details", details)
     arguments = (
-        as_lists("rankings", rankings),
+        lists,
         None if ranks is None else as_lists("ranks", ranks),
         k,
         None if weights is None else as_numbers("weights", weights),
@@ -102,6 +104,9 @@ def rank_fusion(
         duplicates == "sum",
         details,
     )
+    if top_n is not None and top_n > checks.WIDE:
+        operation_checks.rank_fusion(*arguments)
+        checks.check_fits("top_n", top_n, lists[0], top_n, 12)
     try:
         return Fusion(*_rank_fusion(*arguments))
     except Exception as error:

@@ -56,6 +56,7 @@ def score_fusion(
         ValueError: no list, or more than 2**17; shapes, sizes or devices that differ; weights that
             are negative, not finite, or not one per list; top_n < 1; an unknown normalisation.
         IndexError: on the CPU, an id outside [-1, 2**62]. On a GPU such an entry is padding.
+        MemoryError: on the CPU, results larger than the machine's memory.
 
     Example:
         Document 7 has (8 - 4) / (8 - 4) = 1 in the first list and, alone there, 1 in the second:
@@ -78,6 +79,8 @@ def score_fusion(
         checks.fail(ValueError, "normalize", rule, repr(normalize))
     if top_n is not None:
         checks.check_at_least("top_n", top_n, 1)
+        if top_n > checks.WIDE:
+            checks.check_fits("top_n", top_n, ids[0], top_n, 12)
 
     parts = []
     for number, (list_ids, list_scores) in enumerate(zip(ids, scores, strict=True)):

@@ -38,6 +38,7 @@ def search(
         TypeError: wrong types or dtypes.
         ValueError: wrong shapes or devices; k < 1.
         IndexError: on the CPU, a range outside [0, N].
+        MemoryError: on the CPU, results larger than the machine's memory.
 
     Example:
         >>> import torch, scar_gpu
@@ -48,6 +49,9 @@ def search(
     if type(k) is not int:
         checks.check_at_least("k", k, 1)
     arguments = (queries, embeddings, k, row_scale, row_ranges)
+    if k > checks.WIDE:
+        operation_checks.search(*arguments)
+        checks.check_fits("k", k, queries, k, 12)
     try:
         return Hits(*_search(*arguments))
     except Exception as error:
@@ -94,6 +98,7 @@ def search_expand(
         ValueError: wrong shapes or devices; k < 1; lam negative; lam or gamma not finite; unknown
             order.
         IndexError: on the CPU, a range outside [0, N].
+        MemoryError: on the CPU, results larger than the machine's memory.
 
     Source:
         SCAR, arXiv 2606.16661.
@@ -124,6 +129,9 @@ def search_expand(
         row_ranges,
         checks.is_document_order(order),
     )
+    if k > checks.WIDE:
+        operation_checks.search_expand(*arguments)
+        checks.check_fits("k", k, queries, k, 32 + 42 * continuity.shape[0])
     try:
         results = _search_expand(*arguments)
     except Exception as error:

@@ -34,6 +34,7 @@ def window_expand(
         ValueError: wrong shapes or devices; before or after negative; unknown order; on the CPU,
             doc_offsets that do not rise from 0.
         IndexError: on the CPU, a hit outside [-1, N).
+        MemoryError: on the CPU, results larger than the machine's memory.
 
     Example:
         Hits c and a of one document a, b, c, d:
@@ -46,6 +47,11 @@ def window_expand(
         checks.check_at_least("before", before, 0)
         checks.check_at_least("after", after, 0)
     arguments = (hits, doc_offsets, before, after, checks.is_document_order(order))
+    if before + after > checks.WIDE:
+        operation_checks.window_expand(*arguments)
+        name, wider = ("before", before) if before > after else ("after", after)
+        width = hits.shape[1] * (before + after + 1)
+        checks.check_fits(name, wider, hits, width, 16)
     try:
         return Expansion(*_window_expand(*arguments))
     except Exception as error:

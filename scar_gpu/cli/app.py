@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -17,8 +18,16 @@ from scar_gpu.cli.retrieve import retrieve
 from scar_gpu.cli.sweep import sweep
 
 # What bad input raises; anything else is a defect and keeps its traceback.
-_INPUT_ERRORS = (ValueError, TypeError, IndexError, OSError, ImportError)
+_INPUT_ERRORS = (ValueError, TypeError, IndexError, OSError, ImportError, MemoryError)
 _DEBUG = "--debug"
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong; of an error that the system raised, in our words and with the path."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        reason = os.strerror(error.errno)
+        return f"{error.filename} must be a path that can be used here, got: {reason}"
+    return str(error) or type(error).__name__
 
 
 class _Commands(TyperGroup):
@@ -44,7 +53,7 @@ class _Commands(TyperGroup):
         except _INPUT_ERRORS as error:
             if ctx.params["debug"]:
                 raise
-            note(str(error) or type(error).__name__)
+            note(_sentence(error))
             raise typer.Exit(2) from error
 
 

@@ -11,6 +11,7 @@ import typer
 
 from scar_gpu.cli.messages import note
 from scar_gpu.cli.options import Device, Model, Overwrite, QueryPrompt, checked_device
+from scar_gpu.cli.outputs import check_parents
 
 if TYPE_CHECKING:
     from scar_gpu.text import Document
@@ -148,6 +149,7 @@ def build(
 
 def _check_folder(output: Path, overwrite: bool) -> None:
     """Refuse an output that cannot be written, before hours of embedding."""
+    check_parents(output)
     if output.exists() and not overwrite:
         raise FileExistsError(f"output must not exist yet, got {output}; --overwrite replaces it")
     if output.is_file():

@@ -38,7 +38,7 @@ def demo(
     questions: Annotated[
         list[str] | None, typer.Argument(help="Your own questions instead of the dozen.")
     ] = None,
-    k: Annotated[int, typer.Option(min=1, help="Hits per question.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, help="Hits per question.")] = 5,
     window: Annotated[int, typer.Option(min=0, help="Neighbours on each side of a hit.")] = 1,
     lam: Annotated[float, typer.Option(min=0, help="Penalty of a neighbour unlike its hit.")] = 0.1,
     gamma: Annotated[float, typer.Option(help="Share of the hit's relevance to exceed.")] = 0.8,

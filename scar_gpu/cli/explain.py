@@ -47,7 +47,7 @@ def explain(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a page: .html.")
     ] = None,
-    k: Annotated[int, typer.Option(min=1, help="Hits.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, help="Hits.")] = 5,
     window: Window = None,
     lam: Lam = 0.1,
     gamma: Gamma = 0.8,

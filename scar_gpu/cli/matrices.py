@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 
 from scar_gpu.text.extras import import_extra
+from scar_gpu.text.parquet import ParquetReader
 
 NUMPY_ERRORS = (ValueError, EOFError)
+
+
+def check_file(path: Path, kind: str) -> None:
+    """Raise a FileNotFoundError unless there is a file."""
+    if not path.is_file():
+        got = "a folder" if path.is_dir() else "no such file"
+        raise FileNotFoundError(f"{path} must be {kind}, got {got}")
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -19,6 +27,7 @@ def read_npy(path: Path) -> np.ndarray:
     Raises:
         ValueError: no .npy file, cut short, or one that holds Python objects.
     """
+    check_file(path, "a .npy file")
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except NUMPY_ERRORS as error:
@@ -68,6 +77,7 @@ def read_safetensors(path: Path, option: str, name: str | None, default: str) ->
         ValueError: no such file, or no such tensor.
     """
     safetensors = import_extra("safetensors", "io")
+    check_file(path, "a .safetensors file")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             known = list(file.keys())
@@ -78,17 +88,15 @@ def read_safetensors(path: Path, option: str, name: str | None, default: str) ->
         raise ValueError(f"{path} must be a whole .safetensors file, got: {error}") from error
 
 
-def open_parquet(path: Path) -> Any:
-    """A pyarrow ParquetFile.
+def open_parquet(path: Path) -> ParquetReader:
+    """A Parquet file, open.
 
     Raises:
         ValueError: no Parquet file.
     """
-    parquet = import_extra("pyarrow.parquet", "io")
-    if not path.exists():
-        raise FileNotFoundError(f"{path} must be a Parquet file, got no such file")
+    check_file(path, "a Parquet file")
     try:
-        return parquet.ParquetFile(path)
+        return ParquetReader(path)
     except import_extra("pyarrow", "io").ArrowInvalid as error:
         raise ValueError(f"{path} must be a whole Parquet file, got: {error}") from error
 
@@ -117,12 +125,12 @@ def parquet_columns(path: Path, columns: dict[str, str], size: int) -> Iterator[
     """
     pyarrow = import_extra("pyarrow", "io")
     with open_parquet(path) as file:
-        known = file.schema_arrow.names
+        known = file.schema.names
         for option, column in columns.items():
             check_column(option, column, known, str(path))
         wanted = list(dict.fromkeys(columns.values()))
         try:
-            for batch in file.iter_batches(batch_size=size, columns=wanted):
+            for batch in file.batches(wanted, size):
                 yield [batch.column(column) for column in columns.values()]
         except pyarrow.ArrowInvalid as error:
             raise ValueError(f"{path} must be a whole Parquet file, got: {error}") from error

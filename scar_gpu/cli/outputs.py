@@ -26,6 +26,17 @@ def check_output(path: Path, overwrite: bool, suffixes: tuple[str, ...] = ()) ->
         raise FileNotFoundError(f"output must lie in an existing folder, got {path}")
 
 
+def check_parents(path: Path) -> None:
+    """Refuse an output whose folders cannot be made.
+
+    Raises:
+        NotADirectoryError: one of the folders above it is no folder.
+    """
+    above = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+    if not above.is_dir():
+        raise NotADirectoryError(f"output must lie in a folder, got {path} in {above}")
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary sibling to write to; rename it to `path` if the block succeeds.

@@ -213,7 +213,7 @@ def _read_matrix(path: Path, size: int) -> Iterator[Queries]:
 
 def _read_parquet(path: Path, columns: Columns, size: int) -> Iterator[Queries]:
     with open_parquet(path) as file:
-        chosen = columns.chosen(file.schema_arrow.names, str(path))
+        chosen = columns.chosen(file.schema.names, str(path))
     start = 0
     for arrays in parquet_columns(path, chosen, size):
         found = dict(zip(chosen, arrays, strict=True))

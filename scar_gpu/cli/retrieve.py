@@ -66,7 +66,8 @@ def retrieve(
         Method, typer.Option(help="Neighbours: those SCAR admits, all, or none.")
     ] = Method.scar,
     k: Annotated[
-        int | None, typer.Option(min=1, help="Hits per query [default: 5, or all given].")
+        int | None,
+        typer.Option("-k", "--k", min=1, help="Hits per query [default: 5, or all given]."),
     ] = None,
     window: Window = None,
     lam: Lam = 0.1,

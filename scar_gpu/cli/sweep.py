@@ -13,6 +13,7 @@ import typer
 
 from scar_gpu.cli.messages import note, progress
 from scar_gpu.cli.options import Device, Model, Overwrite, QueryPrompt, checked_device
+from scar_gpu.cli.outputs import check_parents
 from scar_gpu.cli.trials import (
     Cache,
     ChunkSize,
@@ -158,6 +159,7 @@ def _folder(output: Path, overwrite: bool) -> Iterator[Path]:
     from scar_gpu.storage.atomic import new_folder
 
     check_plotting()
+    check_parents(output)
     # Pictures are named after datasets, so whatever an earlier sweep wrote may be replaced.
     known = {"sweep.md", "sweep.json", "grid.csv"}
     if overwrite and output.is_dir() and known <= {path.name for path in output.iterdir()}:

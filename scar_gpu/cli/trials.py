@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -31,6 +32,13 @@ class Unit(StrEnum):
     document = "document"
 
 
+def check_cache(cache: Path | None) -> Path | None:
+    """The folder, refused before anything is read if it cannot be one."""
+    if cache is not None and os.path.lexists(cache) and not cache.is_dir():
+        raise FileExistsError(f"cache must be a folder, got {cache}, which is none")
+    return cache
+
+
 Datasets = Annotated[
     list[Path],
     typer.Argument(metavar="DATASET...", help="Folders with docs/ and queries.jsonl."),
@@ -54,7 +62,10 @@ SkipUnanswered = Annotated[
 ]
 Cache = Annotated[
     Path | None,
-    typer.Option(help="Folder that keeps vectors by model and text [default: the user's cache]."),
+    typer.Option(
+        help="Folder that keeps vectors by model and text [default: the user's cache].",
+        callback=check_cache,
+    ),
 ]
 Resamples = Annotated[int, typer.Option(min=1, help="Of the bootstrap.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the bootstrap.")]

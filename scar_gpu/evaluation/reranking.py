@@ -71,17 +71,11 @@ def load_cross_encoder(model: str) -> Any:
     is_folder = Path(model).is_dir()
     if not is_folder and model.startswith((".", "/", "~")):
         raise FileNotFoundError(f"reranker must be a folder or a model's name, got {model}")
-    from scar_gpu.text.sentence_transformer import _quiet_loading
+    from scar_gpu.text.sentence_transformer import loading
 
     library = import_extra("sentence_transformers", "text")
-    try:
-        with _quiet_loading():
-            encoder = library.CrossEncoder(model, local_files_only=is_folder)
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise ValueError(
-            f"reranker must be a model that sentence-transformers can load, got {model}: {reason}"
-        ) from error
+    with loading("reranker", model):
+        encoder = library.CrossEncoder(model, local_files_only=is_folder)
     if encoder.num_labels != 1:
         raise ValueError(f"reranker must give one score per pair, got {encoder.num_labels}")
     return encoder

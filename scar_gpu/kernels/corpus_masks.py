@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from scar_gpu.kernels.dot import stride_unit
+from scar_gpu.kernels.dot import cosines, dot_config, query_scale, stride_unit
 from scar_gpu.kernels.launch import warp_size
 from scar_gpu.kernels.neighbor_scores import judge, launch_neighbor_scores
 from scar_gpu.kernels.search_filter import default_config, prepare_queries
@@ -13,6 +13,8 @@ from scar_gpu.kernels.search_filter import default_config, prepare_queries
 SCRATCH_BYTES = 256 * 2**20
 MAX_QUERIES = 1024  # per pass
 MIN_DIM = 32  # from here on 1.25 * dim + 16, a product's rounding, is within 2 * dim
+SHORT_BLOCK = 256  # rows that one program looks through for short ones
+SHORT_SLICES = 16  # programs that share the queries of short rows
 WORDS = 4  # of a program: 128 decisions per offset, as many as it has threads
 
 
@@ -63,6 +65,40 @@ def _corpus_cosines_kernel(
     products = products * tl.load(units_ptr + tl.minimum(query, n_queries - 1))[:, None]
     out_ptrs = cosines_ptr + (query * n_rows)[:, None] + row[None, :]
     tl.store(out_ptrs, products, mask=(query < n_queries)[:, None] & (row < n_rows)[None, :])
+
+
+@triton.jit(do_not_specialize=["n_queries", "n_rows", "query_stride", "row_stride"])
+def _short_rows_kernel(
+    queries_ptr, embeddings_ptr, row_scale_ptr, cosines_ptr,
+    n_queries, n_rows: tl.int64, query_stride: tl.int64, column_stride, row_stride: tl.int64,
+    QUERY_UNIT: tl.constexpr, ROW_UNIT: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr,
+    UNROLL: tl.constexpr, BLOCK: tl.constexpr, SLICES: tl.constexpr,
+):  # fmt: skip
+    """cosines[b, i], canonical, of every row i shorter than 2^-80.
+
+    Entries of its product may be subnormal, which matrix units may take for zeros: the filter of
+    `search` lets such rows pass for the same reason.
+
+    One program takes BLOCK rows, and every SLICES-th query with the short ones among them; most
+    often there are none. Grid: (n / BLOCK, SLICES). Bytes: n * SLICES * 4 read.
+    """
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    rows = first + tl.arange(0, BLOCK)
+    scales = tl.load(row_scale_ptr + rows, mask=rows < n_rows, other=0)
+    if tl.max(scales, axis=0) >= 2.0**80:
+        for i in tl.range(0, BLOCK):
+            row = first + i
+            is_row = row < n_rows
+            if tl.load(row_scale_ptr + row, mask=is_row, other=0) >= 2.0**80:
+                for query in tl.range(tl.program_id(1), n_queries, SLICES):
+                    number = tl.cast(query, tl.int64)
+                    query_ptr = queries_ptr + number * query_stride * QUERY_UNIT
+                    powers = query_scale(query_ptr, column_stride, is_row, DIM, LANES)
+                    cosine = cosines(
+                        query_ptr, column_stride, powers, is_row, embeddings_ptr, row_stride,
+                        row_scale_ptr, (row,), (is_row,), ROW_UNIT, DIM, LANES, UNROLL,
+                    )  # fmt: skip
+                    tl.store(cosines_ptr + number * n_rows + row, cosine[0])
 
 
 @triton.jit
@@ -118,22 +154,31 @@ def _corpus_masks_kernel(
 
 
 def _products(queries: Tensor, embeddings: Tensor, row_scale: Tensor | None) -> Tensor:
-    """[B, N] cosines of a matrix product."""
+    """[B, N] cosines of a matrix product, but for rows too short for one."""
     n_queries, dim = queries.shape
     n_rows, dtype = embeddings.shape[0], embeddings.dtype
     parts, unit = query_parts(queries.dtype, dtype), stride_unit(embeddings)
     prepared, units, _ = prepare_queries(queries, dtype, parts)
-    cosines = queries.new_empty((n_queries, n_rows), dtype=torch.float32)
+    result = queries.new_empty((n_queries, n_rows), dtype=torch.float32)
     config = default_config(n_queries, dtype, warp_size())
     tiles = triton.cdiv(n_queries, config["BLOCK_Q"]) * triton.cdiv(n_rows, config["BLOCK_N"])
     # The interpreter multiplies the bit patterns of bfloat16.
     upcast = triton.knobs.runtime.interpret and dtype == torch.bfloat16
     _corpus_cosines_kernel[(tiles,)](
-        prepared, units, embeddings, row_scale, cosines,
+        prepared, units, embeddings, row_scale, result,
         n_queries, n_rows, embeddings.stride(0) // unit,
         PARTS=parts, SIZE=prepared.shape[2], ROW_UNIT=unit, DIM=dim, UPCAST=upcast, **config,
     )  # fmt: skip
-    return cosines
+    if row_scale is not None:
+        query_unit = stride_unit(queries)
+        _short_rows_kernel[(triton.cdiv(n_rows, SHORT_BLOCK), SHORT_SLICES)](
+            queries, embeddings, row_scale, result,
+            n_queries, n_rows, queries.stride(0) // query_unit, queries.stride(1),
+            embeddings.stride(0) // unit, QUERY_UNIT=query_unit, ROW_UNIT=unit,
+            **dot_config(dim, dtype, warp_size()), BLOCK=SHORT_BLOCK, SLICES=SHORT_SLICES,
+            num_warps=1,
+        )  # fmt: skip
+    return result
 
 
 def _canonical(queries: Tensor, embeddings: Tensor, row_scale: Tensor | None) -> Tensor:
@@ -184,14 +229,14 @@ def launch_corpus_masks(
                 end = min(word + size, n_words)
                 low, high = max(0, 32 * word - window), min(n_chunks, 32 * end + window)
                 if return_relevance:
-                    cosines = relevance
+                    known = relevance
                 else:
                     scale = None if row_scale is None else row_scale[low:high]
-                    cosines = cosines_of(queries[part], embeddings[low:high], scale)
+                    known = cosines_of(queries[part], embeddings[low:high], scale)
                 n_programs = triton.cdiv(end - word, WORDS)
-                _corpus_masks_kernel[(cosines.shape[0] * n_programs,)](
-                    cosines, continuity, bits[part], lam, gamma,
-                    n_programs, word, end, n_words, low, n_chunks, cosines.shape[1],
+                _corpus_masks_kernel[(known.shape[0] * n_programs,)](
+                    known, continuity, bits[part], lam, gamma,
+                    n_programs, word, end, n_words, low, n_chunks, known.shape[1],
                     continuity.stride(0),
                     WINDOW=window, CONTIGUOUS=contiguous, WORDS=WORDS, num_warps=4,
                 )  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 
 from scar_gpu.storage.errors import refuse
 from scar_gpu.text.chunks import LazyTexts
+from scar_gpu.text.parquet import ParquetReader
 from scar_gpu.text.text_bytes import sums
 
 # Decoded text kept for the next call. One call reads each row group once, whatever it asks for.
@@ -29,7 +30,7 @@ class StoredTexts(LazyTexts):
     def __init__(
         self,
         path: Path,
-        file: Any,
+        file: ParquetReader,
         doc_offsets: np.ndarray,
         characters: np.ndarray,
         sizes: np.ndarray,
@@ -140,7 +141,7 @@ class StoredTexts(LazyTexts):
 
     def _decode(self, group: int) -> bytes:
         """The bytes of one row group: its strings already lie one behind the other."""
-        column = self._file.read_row_group(group, columns=["text"])["text"].combine_chunks()
+        column = self._file.read_group(group, ["text"])["text"].combine_chunks()
         size = int(self._group_bytes[group + 1] - self._group_bytes[group])
         _, offsets, data = column.buffers()
         bounds = np.frombuffer(offsets, dtype=np.int64)[column.offset :][: len(column) + 1]

@@ -20,6 +20,7 @@ from scar_gpu.storage.chunk_texts import StoredTexts
 from scar_gpu.storage.errors import IndexFormatError, refuse
 from scar_gpu.storage.files import ChecksummedFile
 from scar_gpu.text.extras import import_extra
+from scar_gpu.text.parquet import ParquetReader
 from scar_gpu.text.text_bytes import byte_positions
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ def read_chunks(
 
     pa = import_extra("pyarrow", "io")
     try:
-        documents = _open(documents_map).read(["id", "characters", "bytes", "text"])
-        file = _open(chunks_map)
+        documents = ParquetReader(documents_map).read(["id", "characters", "bytes", "text"])
+        file = ParquetReader(chunks_map)
         table = file.read(["start", "end", "start_byte", "end_byte", "path"])
         n_rows, n_docs = int(doc_offsets[-1]), len(doc_offsets) - 1
         if (len(table), len(documents)) != (n_rows, n_docs):
@@ -166,12 +167,6 @@ def _writer(file: ChecksummedFile, schema: Any) -> Any:
     return parquet.ParquetWriter(file, schema, compression="zstd", use_dictionary=repeated)
 
 
-def _open(memory: mmap.mmap) -> Any:
-    pa = import_extra("pyarrow", "io")
-    parquet = import_extra("pyarrow.parquet", "io")
-    return parquet.ParquetFile(pa.BufferReader(pa.py_buffer(memory)))
-
-
 def _encoded(document: str, text: str) -> bytes:
     try:
         return text.encode()
@@ -188,7 +183,7 @@ def _pieces(text: str, starts: np.ndarray) -> Iterator[str]:
         yield text[begin:end]
 
 
-def _paths(file: Any, path: np.ndarray) -> Iterator[tuple[str, ...]]:
+def _paths(file: ParquetReader, path: np.ndarray) -> Iterator[tuple[str, ...]]:
     """The heading path behind each number; one that no chunk has is empty."""
     numbers, rows = np.unique(path, return_index=True)
     headings = file.read(["headings"])["headings"].take(rows).to_pylist()

@@ -15,6 +15,7 @@ import numpy as np
 from scar_gpu.storage.errors import IndexFormatError, refuse
 from scar_gpu.storage.files import ChecksummedFile
 from scar_gpu.text.extras import import_extra
+from scar_gpu.text.parquet import ParquetReader
 
 if TYPE_CHECKING:
     from scar_gpu.text.lexical import LexicalIndex
@@ -58,11 +59,8 @@ def read_lexical(path: Path, memory: mmap.mmap, n_rows: int) -> LexicalIndex:
     from scar_gpu.text.lexical import LexicalIndex
 
     pa = import_extra("pyarrow", "io")
-    parquet = import_extra("pyarrow.parquet", "io")
     try:
-        # Without threads: next to PyTorch, a process that ends soon after may abort over them.
-        file = parquet.ParquetFile(pa.BufferReader(pa.py_buffer(memory)))
-        table = file.read(use_threads=False)
+        table = ParquetReader(memory).read()
         words = table["word"].to_pylist()
         starts, rows = _flat(table["rows"])
         others, scores = _flat(table["scores"])

@@ -16,7 +16,7 @@ class Context:
 
     Attributes:
         document: the document's id.
-        start: first character in the document.
+        start: first character in the document, counted in `Document.text`.
         end: behind the last character.
         text: `document[start:end]`; what neighbouring chunks share appears once. Empty where no
             text is asked for.

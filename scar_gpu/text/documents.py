@@ -10,11 +10,15 @@ from typing import Any
 
 from scar_gpu.text.extras import import_extra
 from scar_gpu.text.headings import check_format
+from scar_gpu.text.parquet import ParquetReader
 
 _TEXT_FORMATS = {".txt": "auto", ".md": "markdown", ".rst": "rst"}
 
 # A folder with these is an index: `build . -o index` must not read its own output again.
 _INDEX_FILES = ("manifest.json", "tensors.safetensors")
+
+# Rows of a Parquet file that are read at a time.
+_BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,10 @@ def read_documents(
 
     A `.txt`, `.md` or `.rst` file is one document, named by its path below `source`
     (by its file name when `source` is the file). A `.jsonl` file is one document per line,
-    a `.parquet` file one per row. Texts are UTF-8 (a byte order mark is left out) and keep
-    their line endings.
+    a `.parquet` file one per row. Texts are UTF-8 and keep their line endings; a byte order mark
+    at the start of a file is no part of its text. So the `start` and `end` of chunks and contexts
+    count the characters of `open(path, encoding="utf-8-sig", newline="").read()`. (Of a labelled
+    corpus `scar_gpu.evaluation` counts the mark, as its evidence does.)
 
     Args:
         source: a file, or a folder that is read with all its subfolders in order of path;
@@ -129,10 +135,13 @@ def read_rows(
     """The rows of a `.jsonl` or `.parquet` file: number from 1, id or None, text.
 
     Raises:
+        FileNotFoundError: no such file.
         ValueError: a file of another kind, a broken line, or a missing column.
     """
     if path.suffix.lower() not in _ROW_READERS:
         raise ValueError(f"source must be one of {', '.join(_ROW_READERS)}, got {path}")
+    if path.is_dir() or not path.exists():
+        raise FileNotFoundError(f"source must be an existing file, got {path}")
     return _ROW_READERS[path.suffix.lower()](path, id_column, text_column)
 
 
@@ -210,17 +219,16 @@ def _jsonl_rows(path: Path, id_column: str | None, text_column: str) -> Iterator
 
 
 def _parquet_rows(path: Path, id_column: str | None, text_column: str) -> Iterator[Row]:
-    parquet = import_extra("pyarrow.parquet", "io")
     try:
-        file = parquet.ParquetFile(path)
+        file = ParquetReader(path)
     except import_extra("pyarrow", "io").ArrowInvalid as error:
         raise ValueError(f"{path} must be a Parquet file, got: {error}") from error
     with file:
-        known = file.schema_arrow.names
+        known = file.schema.names
         wanted = [c for c in dict.fromkeys((id_column or "id", text_column)) if c in known]
         _check_columns(str(path), known, id_column, text_column)
         number = 0
-        for batch in file.iter_batches(columns=wanted):
+        for batch in file.batches(wanted, _BATCH):
             for record in batch.to_pylist():
                 number += 1
                 yield _row(f"{path} row {number}", number, record, id_column, text_column)

@@ -35,7 +35,7 @@ def hybrid_search(
         vectors: [B, D] the embedded queries.
         queries: the B texts.
         k: results per query.
-        pool: length of each of the two lists.
+        pool: length of each of the two lists; at most N of it is used.
         weights: of the dense and the lexical list; default 1 and 1.
         rrf_k: the k of `rank_fusion`.
         row_ranges: [B, 2] int64, half-open ranges of rows that each query is restricted to.
@@ -57,6 +57,7 @@ def hybrid_search(
         rule = f"have one row per chunk of the index ({index.n_chunks})"
         checks.fail(ValueError, "lexical", rule, lexical.n_rows)
     checks.check_at_least("pool", pool, 1)
+    pool = min(pool, max(index.n_chunks, 1))  # longer lists would end in padding
     # First the dense one, which refuses ranges that lie outside the index.
     dense = (search or index.search)(vectors, pool, row_ranges=row_ranges)
     ranges = None if row_ranges is None else row_ranges.cpu()

@@ -105,33 +105,36 @@ class LexicalIndex:
             TypeError: queries is one string, or a query is no string; row_ranges of another dtype.
             ValueError: k < 1; row_ranges of another shape.
             IndexError: row_ranges that leave the index, or end before they start.
+            MemoryError: results larger than the machine's memory.
         """
         words = _words("queries", queries)
         checks.check_at_least("k", k, 1)
+        checks.check_fits("k", k, torch.empty(len(words), 0), k, 12)
         if row_ranges is None:
             ranges = [[0, self.n_rows]] * len(words)
         else:
             checks.check_tensor("row_ranges", row_ranges, (torch.int64,), (len(words), 2))
             checks.check_ranges(row_ranges, self.n_rows)
             ranges = row_ranges.tolist()
-        ids = torch.full((len(words), k), -1, dtype=torch.int64)
-        scores = torch.full((len(words), k), -torch.inf)
+        ids = np.full((len(words), k), -1, dtype=np.int64)
+        scores = np.full((len(words), k), -np.inf, dtype=np.float32)
         for number, (query, (begin, end)) in enumerate(zip(words, ranges, strict=True)):
             known = [self._numbers[word] for word in query if word in self._numbers]
             if not known:
                 continue
             found = self._scores(known)
             rows = begin + _best(found[begin:end], k)
-            ids[number, : len(rows)] = torch.from_numpy(rows)
-            scores[number, : len(rows)] = torch.from_numpy(found[rows])
-        return Hits(ids, scores)
+            ids[number, : len(rows)] = rows
+            scores[number, : len(rows)] = found[rows]
+        return Hits(torch.from_numpy(ids), torch.from_numpy(scores))
 
     def _scores(self, words: Sequence[int]) -> np.ndarray:
         """The score of every row; a word that the query repeats counts as often."""
         found = np.zeros(self.n_rows, dtype=np.float32)
         for word in words:
             entries = slice(self.starts[word], self.starts[word + 1])
-            found[self.rows[entries]] += self.scores[entries]  # a row is there once
+            # Faster than `found[rows] += scores`, which reads and writes in two passes.
+            np.add.at(found, self.rows[entries], self.scores[entries])
         return found
 
 
@@ -148,8 +151,8 @@ def _words(name: str, texts: Sequence[str]) -> list[list[str]]:
 
 def _best(scores: np.ndarray, k: int) -> np.ndarray:
     """Rows of the k highest positive scores; equal ones, at the last place too, by smaller row."""
-    rows = np.flatnonzero(scores > 0)
-    if len(rows) > k:
-        least = np.partition(scores[rows], len(rows) - k)[len(rows) - k]
-        rows = rows[scores[rows] >= least]
-    return rows[np.argsort(-scores[rows], kind="stable")][:k]
+    least = np.float32(0)
+    if len(scores) > k:
+        least = np.partition(scores, len(scores) - k)[len(scores) - k]
+    rows = np.flatnonzero(scores >= least if least > 0 else scores > 0)
+    return rows[np.argsort(-scores[rows], kind="stable")[:k]]

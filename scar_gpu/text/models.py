@@ -57,22 +57,13 @@ def load_embedder(
     else:
         # A relative folder means something else in the next working directory.
         source = str(Path(model).resolve()) if Path(model).is_dir() else model
-    try:
-        return SentenceTransformerEmbedder(
-            source,
-            device=device,
-            batch_size=batch_size,
-            query_prompt=query_prompt,
-            passage_prompt=passage_prompt,
-        )
-    except FileNotFoundError:
-        raise
-    except (OSError, RuntimeError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise ValueError(
-            f"model must be a folder or a name that sentence-transformers can load, "
-            f"got {model or DEFAULT_MODEL}: {reason}"
-        ) from error
+    return SentenceTransformerEmbedder(
+        source,
+        device=device,
+        batch_size=batch_size,
+        query_prompt=query_prompt,
+        passage_prompt=passage_prompt,
+    )
 
 
 def _made_by(factory: re.Match[str]) -> Embedder:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import scar_gpu
+from scar_gpu import ChunkIndex
 from scar_gpu.text.extras import import_extra
 from scar_gpu.text.hybrid import hybrid_search
 from scar_gpu.text.lexical import LexicalIndex
@@ -73,8 +74,9 @@ def find_hits(
         if settings.hybrid:
             raise ValueError("hybrid must not be asked for with hits, which are not searched for")
         return hits, None
+    k = _k(settings, search.index)
     if not settings.hybrid:
-        return search.search(vectors, settings.k, row_ranges=row_ranges)
+        return search.search(vectors, k, row_ranges=row_ranges)
     if texts is None:
         raise ValueError("hybrid must be asked for with queries in words, got vectors alone")
     fused = hybrid_search(
@@ -82,7 +84,7 @@ def find_hits(
         check_lexical(lexical),
         vectors,
         texts,
-        settings.k,
+        k,
         pool=settings.pool_size,
         weights=settings.weights,
         rrf_k=settings.rrf_k,
@@ -111,7 +113,7 @@ def find(search: Search, lexical: LexicalIndex | None, asked: Asked, settings: S
     if settings.method == "scar" and asked.hits is None and not settings.hybrid:
         found = search.search_expand(
             vectors,
-            settings.k,
+            _k(settings, index),
             lam=lam,
             gamma=gamma,
             row_ranges=asked.row_ranges,
@@ -131,6 +133,12 @@ def find(search: Search, lexical: LexicalIndex | None, asked: Asked, settings: S
         reach = 0 if settings.method == "none" else reach
         expansion = index.window_expand(ids, before=reach, after=reach, order=order)
     return Found(Hits(ids, judged.relevance), expansion, index.spans(expansion))
+
+
+def _k(settings: Settings, index: ChunkIndex) -> int:
+    """The hits to ask for: more than there are rows would be padding, which no context shows."""
+    k = settings.k
+    return min(k, max(index.n_chunks, 1)) if type(k) is int else k
 
 
 def as_tensor(name: str, values: Any, device: torch.device) -> Tensor:

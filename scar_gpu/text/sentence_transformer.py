@@ -41,7 +41,8 @@ class SentenceTransformerEmbedder:
         ImportError: sentence-transformers, or the package with the default model, is missing;
             `scar_gpu[text]` brings both.
         FileNotFoundError: model reads like a path and is no folder.
-        ValueError: the default model's weights are not the known ones, or batch_size < 1.
+        ValueError: the default model's weights are not the known ones, a model that cannot be
+            loaded, or batch_size < 1.
 
     Example:
         >>> embedder = SentenceTransformerEmbedder()  # doctest: +SKIP
@@ -65,7 +66,7 @@ class SentenceTransformerEmbedder:
         if not local and str(model).startswith((".", "/", "~")):
             raise FileNotFoundError(f"model must be a folder or a model's name, got {model}")
         library = import_extra("sentence_transformers", "text")
-        with _quiet_loading():
+        with loading("model", DEFAULT_MODEL if model is None else str(model)):
             self._model: Any = library.SentenceTransformer(
                 str(source if local else model), device=device, local_files_only=local
             )
@@ -140,13 +141,27 @@ class SentenceTransformerEmbedder:
 
 
 @contextmanager
-def _quiet_loading() -> Iterator[None]:
-    """Keep the progress bar over a model's weights off the terminal."""
+def loading(what: str, model: str) -> Iterator[None]:
+    """Keep the progress bar over a model's weights off the terminal; say what cannot be loaded.
+
+    Args:
+        what: the option that named it, for the message.
+        model: its name or folder.
+
+    Raises:
+        ValueError: whatever the library makes of files and names that are no model.
+    """
     messages = import_extra("transformers.utils.logging", "text")
     shown = messages.is_progress_bar_enabled()
     messages.disable_progress_bar()
     try:
         yield
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ValueError(
+            f"{what} must be a folder or a name that sentence-transformers can load, "
+            f"got {model}: {reason}"
+        ) from error
     finally:
         if shown:
             messages.enable_progress_bar()

@@ -126,7 +126,9 @@ def test_a_reranker(dataset, cache, tmp_path, succeed: Run, refused: Refused) ->
     (encoder / "config.json").write_text("{}")
     load_cross_encoder.cache_clear()
     message = refused("eval", dataset, *MODEL, *SMALL, *cache, "--reranker", encoder)
-    assert message.startswith("reranker must be a model that sentence-transformers can load, got")
+    assert message.startswith(
+        "reranker must be a folder or a name that sentence-transformers can load, got"
+    )
 
 
 def test_questions_without_evidence_can_be_left_out(dataset, cache, succeed: Run) -> None:
@@ -135,3 +137,11 @@ def test_questions_without_evidence_can_be_left_out(dataset, cache, succeed: Run
         file.write("\n" + json.dumps(bad))
     result = succeed("eval", dataset, *MODEL, *SMALL, *cache, "--skip-without-evidence")
     assert "### machines, all (8 questions)" in result.stdout
+
+
+def test_more_hits_than_memory_holds(dataset, cache, monkeypatch, refused: Refused) -> None:
+    from scar_gpu import checks
+
+    monkeypatch.setattr(checks, "MEMORY", 2**20)
+    message = refused("eval", dataset, *MODEL, *SMALL, *cache, "-k", 2**21)
+    assert message.startswith("k must give results that fit the 0 GiB of this machine, got 2097152")

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from scar_gpu.text import Document, read_documents
+from scar_gpu.text import Document, Retriever, read_documents
 from scar_gpu.text.documents import read_rows
+from tests.text.word_embedder import WordEmbedder
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -169,3 +170,29 @@ def test_a_document_holds_text() -> None:
         Document(1, "text")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"format must be one of .*, got 'md'"):
         Document("a", "text", "md")
+
+
+def test_offsets_count_the_characters_of_the_text_without_its_byte_order_mark(
+    tmp_path: Path,
+) -> None:
+    """A file read as `utf-8` has one character more: the mark, whose place is before the text."""
+    sentences = [
+        "Apples are r\u00e9d.\r\n\r\n",
+        "\ufeffRivers run.\r\n\r\n",
+        "Cats \U0001f408 purr.\r\n",
+    ]
+    path = write(tmp_path / "marked.txt", "\ufeff" + "".join(sentences))
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        text = file.read()
+    assert text == "".join(sentences)
+    retriever = Retriever.from_documents(
+        read_documents(path), WordEmbedder(), chunk_size=20, overlap=0
+    )
+    retriever.save(tmp_path / "index")
+    for found in (retriever, Retriever.from_index(tmp_path / "index", WordEmbedder())):
+        for number, question in enumerate(("apples", "rivers", "cats")):
+            ((context,),) = found.retrieve(question, 1, "none")
+            assert context.text == sentences[number] == text[context.start : context.end]
+            vectors = WordEmbedder().encode([question])
+            (row,) = found.retrieve_table(vectors, k=1, method="none").to_pylist()
+            assert row["text"] == text[row["start"] : row["end"]] == sentences[number]

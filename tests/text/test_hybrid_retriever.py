@@ -224,3 +224,18 @@ def test_without_bm25s(retriever, monkeypatch):
         retriever.retrieve(QUERY, hybrid=True)
     assert not embedder.seen
     assert len(retriever.embedder.seen) == seen
+
+
+@pytest.mark.parametrize("method", ["scar", "window", "none"])
+def test_more_hits_than_chunks_cost_nothing(retriever, method):
+    """Contexts show no padding, so none is made: 2^31 results would be 24 GiB per query."""
+    queries = [QUERY, "apple"] * 50
+    huge = 2**31 - 1
+    assert retriever.retrieve(queries, huge, method) == retriever.retrieve(queries, 5, method)
+    options = {"hybrid": True, "pool": huge}
+    every = retriever.retrieve(queries, 5, method, hybrid=True, pool=5)
+    assert retriever.retrieve(queries, huge, method, **options) == every
+    lists = (retriever.index, retriever.lexical, retriever.encode_queries(queries), queries)
+    fused, short = (hybrid_search(*lists, 5, pool=pool) for pool in (huge, 5))
+    for one, other in zip(fused, short, strict=True):
+        assert torch.equal(one, other)

@@ -179,3 +179,10 @@ def test_reading_starts_no_threads(lexical, tmp_path):
     rows = scar_gpu.ChunkIndex.build(torch.ones(lexical.n_rows, 2))
     save_index(tmp_path / "index", rows, lexical=lexical)
     subprocess.run([sys.executable, "-c", READ, tmp_path / "index"], check=True)
+
+
+def test_more_results_than_memory_holds_are_refused(lexical):
+    with pytest.raises(
+        MemoryError, match=r"^k must give results .* \[1000, 2147483647\] are 24000"
+    ):
+        lexical.search(["dogs"] * 1000, 2**31 - 1)
