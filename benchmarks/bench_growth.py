@@ -2,7 +2,7 @@
 
 Every curve varies one size and holds the others; its row gives the exponent of a straight line
 through the points on logarithmic axes: 1 is linear, -1 is a perfect speedup by threads. Costs are
-kept relative to the first point. Peak memory is in a process of its own, see bench_memory.py.
+kept relative to the first point. Curves of peak memory are in bench_memory.py.
 """
 
 from __future__ import annotations

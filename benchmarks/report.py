@@ -15,6 +15,7 @@ from measure import Timing
 
 # Rates and times say something about a machine; only ratios are worth keeping.
 ABSOLUTE = ("queries/s", "milliseconds")
+LEAST_MEMORY = 1 << 18
 
 
 @dataclass
@@ -56,6 +57,19 @@ class Report:
         curve = {"work": work, "variable": variable, "sizes": sizes}
         self.curves.append({**curve, "costs": [cost / costs[0] for cost in costs]})
         self._add(benchmark, work, f"exponent of cost in {variable}", f"{exponent:.2f}", "", "", "")
+
+    def add_memory_curve(
+        self, benchmark: Any, *, work: str, variable: str, sizes: list[int], extras: list[int]
+    ) -> None:
+        """Add temporary memory in bytes against sizes, and a row for the exponent of its growth.
+
+        Its logarithm needs a least: what is below is pages, and the stacks of threads.
+        """
+        exponent = slope(sizes, [float(max(extra, LEAST_MEMORY)) for extra in extras])
+        curve = {"work": work, "variable": variable, "sizes": sizes}
+        self.curves.append({**curve, "MiB": [round(extra / 2**20, 1) for extra in extras]})
+        against = f"exponent of temporary memory in {variable}"
+        self._add(benchmark, work, against, f"{exponent:.2f}", "", "", "")
 
     def _add(
         self,
