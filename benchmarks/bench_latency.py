@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from corpus import Corpus
-from measure import Timing, interleaved
+from measure import interleaved
 from sizes import SMALL, TINY, Size
 
 import scar_gpu
@@ -75,6 +75,6 @@ def test_latency(operation, n_queries, size, report, benchmark):
             work=f"{operation} B={n_queries} K={SMALL.k}, in cache: {part}",
             against="one torch.mul",
             ratio=max(seconds, 0) / unit,
-            timing=Timing(unit, timings["public"].spread),
+            timing=timings["public"],
         )
     benchmark.pedantic(functions["public"], rounds=2, iterations=calls)

@@ -22,7 +22,7 @@ def test_scar_expand(corpus, size, report, benchmark):
         assert torch.equal(actual, expected)
 
     timings = interleaved({"ours": ours, "scores": scores}, size.rounds)
-    ratio = timings["ours"].median / timings["scores"].median
+    ratio = timings["ours"].over(timings["scores"])
     report.add(
         benchmark,
         work=f"scar_expand {corpus.name}",
@@ -51,7 +51,7 @@ def test_one_small_call(operation, size, report, benchmark):
     timings = interleaved(
         {"ours": ours, "mul": lambda: torch.mul(vector, vector)}, SMALL.rounds, calls
     )
-    ratio = timings["ours"].median / timings["mul"].median
+    ratio = timings["ours"].over(timings["mul"])
     report.add(
         benchmark,
         work=f"{operation} B=1 K=5, in cache",

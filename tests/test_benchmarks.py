@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ import bench_parameter_sweep
 import bench_rank_fusion
 import pytest
 import table
+from measure import OtherProcesses, Rounds, interleaved
 from peers import pins
 from report import Report, slope
 from sizes import SIZES
@@ -53,6 +55,29 @@ def call(operation, case):
 peak_memory.call = call
 print([peak_memory.in_a_child("", {"N": n << 10}) >> 20 for n in (32, 4, 16)])
 """
+
+
+def test_a_ratio_is_that_of_the_same_rounds():
+    ours = Rounds(1.0, 0.0, seconds=(1.0, 1.0, 2.0, 2.0, 9.0), others=0.0)
+    theirs = Rounds(6.0, 0.0, seconds=(6.0, 6.0, 12.0, 12.0, 12.0), others=0.0)
+    assert (theirs.over(ours), ours.over(ours)) == (6.0, 1.0)
+    timings = interleaved({"one": lambda: None, "other": lambda: None}, rounds=4, calls=2)
+    assert [len(each.seconds) for each in timings.values()] == [4, 4]
+
+
+def test_a_busy_neighbour_is_seen():
+    others = OtherProcesses()
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        time.sleep(1)
+        share = others.share()
+        busy.kill()
+    assert 0.2 / os.cpu_count() < share <= 1
+
+
+def test_the_share_of_others_is_that_of_all_cores(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(OtherProcesses, "_now", staticmethod(iter([(5, 7.0), (7, 8.0)]).__next__))
+    assert OtherProcesses().share() == 0.25
 
 
 def test_memory_is_counted_without_results_and_earlier_calls():
