@@ -58,9 +58,9 @@ def test_latency(operation, n_queries, size, report, benchmark):
     functions = calls_of(operation, n_queries)
     for part, other in zip(functions["public"](), functions["operation"](), strict=True):
         assert torch.equal(part, other)
-    calls = 5 if size is TINY else 1000
+    calls = 5 if size is TINY else 100
     timings = interleaved(
-        {**functions, "mul": lambda: torch.mul(vector, vector)}, min(size.rounds * 2, 15), calls
+        {**functions, "mul": lambda: torch.mul(vector, vector)}, min(size.rounds * 20, 150), calls
     )
     unit = timings["mul"].median
     parts = {
