@@ -32,13 +32,12 @@ PLOTS = {
 }
 HEAD = """# Performance
 
-Written by `make bench`, from `{source}`. Every figure is the median of
-the ratios of one interleaved run's rounds, so that a drifting machine does not decide it; other
-processes must leave the cores alone all the same. Times and rates say something about one machine
-and are not kept. A row against a rival gives the rival's time over ours: below 1 the rival is
-faster. "Our time over", targets with <=, and rows against our own operations are the other way
-round: our time over the other's. Losing rows come first in each
-section: missed targets, then faster rivals.
+Written by `make bench`, from `{source}`. Every figure is the median of the ratios
+of one interleaved run's rounds, so that a drifting machine does not decide it; other processes must
+leave the cores alone all the same. Times and rates say something about one machine and are not
+kept. A row against a rival gives the rival's time over ours: below 1 the rival is faster. "Our time
+over", targets with <=, and rows against our own operations are the other way round: our time over
+the other's. Losing rows come first in each section: missed targets, then faster rivals.
 
 Benchmarks of operations first compare their result with the reference, a rival's or the ordinary
 functions'; matrices are larger than the caches unless a row says "in cache"; rivals are set up
