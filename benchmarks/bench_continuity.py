@@ -42,7 +42,7 @@ def test_row_scale(corpus, size, report, benchmark):
 def one_pass(corpus, size, report, benchmark, work, ours, target):
     """Time something that reads every row once."""
     timings = interleaved({"ours": ours, "read": corpus.read_everything}, size.rounds)
-    share = timings["read"].median / timings["ours"].median
+    share = timings["read"].over(timings["ours"])
     report.add(
         benchmark,
         work=work,

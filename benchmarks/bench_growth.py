@@ -2,7 +2,7 @@
 
 Every curve varies one size and holds the others; its row gives the exponent of a straight line
 through the points on logarithmic axes: 1 is linear, -1 is a perfect speedup by threads. Costs are
-kept relative to the first point. Peak memory is in a process of its own, see bench_memory.py.
+kept relative to the first point. Curves of peak memory are in bench_memory.py.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_growth(operation, variable, size, report, benchmark):
     sizes = [base[variable] * step for step in STEPS[variable]]
     functions = {str(n): prepare({**base, variable: n}) for n in sizes}
     timings = interleaved(functions, min(size.rounds, 5))
-    costs = [timings[str(n)].median for n in sizes]
+    costs = [timings[str(n)].over(timings[str(sizes[0])]) for n in sizes]
     held = " ".join(f"{name}={value}" for name, value in base.items() if name != variable)
     report.add_curve(
         benchmark, work=f"{operation}, {held}", variable=variable, sizes=sizes, costs=costs
@@ -124,7 +124,7 @@ def test_threads(operation, size, report, benchmark):
         pytest.skip("one core: nothing to compare")
     functions = {str(n): with_threads(n) for n in counts}
     timings = interleaved(functions, min(size.rounds, 5))
-    costs = [timings[str(n)].median for n in counts]
+    costs = [timings[str(n)].over(timings["1"]) for n in counts]
     report.add_curve(benchmark, work=operation, variable="threads", sizes=counts, costs=costs)
     benchmark.pedantic(function, rounds=2)
 
@@ -150,6 +150,6 @@ def test_retrieve_from_vectors(size, report, benchmark):
         assert found.num_rows >= len(corpus.queries)
     sizes = RETRIEVE_SIZES[size]
     timings = interleaved(functions, min(size.rounds, 3))
-    costs = [timings[str(n)].median for n in sizes]
+    costs = [timings[str(n)].over(timings[str(sizes[0])]) for n in sizes]
     report.add_curve(benchmark, work="retrieve", variable="N", sizes=sizes, costs=costs)
     benchmark.pedantic(functions[str(sizes[0])], rounds=2)

@@ -17,7 +17,7 @@ from peers.judgements import JUDGES
 from peers.pins import is_installed
 from peers.searches import SEARCHES
 from peers.windows import WINDOWS
-from sizes import PEERS, TINY
+from sizes import FULL, PEERS, QUICK, QUICK_PEERS, TINY
 
 import scar_gpu
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what the other systems warn
 
 @pytest.fixture(scope="module")
 def shape(size):
-    return TINY if size is TINY else PEERS
+    return {FULL: PEERS, QUICK: QUICK_PEERS, TINY: TINY}[size]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def add_rows(report, benchmark, work, functions, ours, rounds):
             benchmark,
             work=work,
             against=name,
-            ratio=timings[name].median / timings["ours"].median,
+            ratio=timings[name].over(timings["ours"]),
             target="",
             met=None,
             timing=timings[name],
@@ -93,7 +93,7 @@ def test_judgements(small_corpus, shape, report, benchmark):
 
 
 def test_fusions(shape, report, benchmark):
-    n_queries, k = (2000, 100) if shape is PEERS else (10, 5)
+    n_queries, k = (10, 5) if shape is TINY else (2000, 100)
     lists = random_lists(n_queries, 2, k)
 
     def ours():

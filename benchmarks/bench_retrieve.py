@@ -112,7 +112,7 @@ def test_retrieve(kind, with_text, size, corpus, retriever, report, benchmark, t
     check(retriever, corpus, path, kind, with_text)
     timings = interleaved({"ours": ours, "operations": operations}, own_size(size).rounds)
     rate = len(corpus.queries) / timings["ours"].median
-    share = timings["operations"].median / timings["ours"].median
+    share = timings["operations"].over(timings["ours"])
     target = TARGETS[kind, with_text]
     report.add(
         benchmark,

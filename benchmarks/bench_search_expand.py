@@ -155,7 +155,7 @@ def test_search_expand(count, k, corpus, rows, size, report, benchmark):
     for name in (*others, *slow):
         target = TARGETS.get((corpus.name, count, k, name))
         run = timings_of_slow if name in slow else timings
-        ratio = run["ours"].median / run[name].median
+        ratio = run["ours"].over(run[name])
         report.add(
             benchmark,
             work=f"search_expand {corpus.name} N={index.n_chunks} B={len(queries)} k={k}",
@@ -179,7 +179,7 @@ def test_corpus_masks(corpus, rows, size, report, benchmark):
     mask = scar_gpu.unpack_masks(ours().bits[:4], index.n_chunks)[:, :, :n].movedim(1, 2)
     assert torch.equal(mask, index.neighbor_scores(queries[:4], hits).mask)
     timings = interleaved({"ours": ours, "gemm": bare_gemm(queries, rows)}, own_size(size).rounds)
-    ratio = timings["ours"].median / timings["gemm"].median
+    ratio = timings["ours"].over(timings["gemm"])
     report.add(
         benchmark,
         work=f"corpus_masks {corpus.name} N={index.n_chunks} B={len(queries)}",
@@ -208,7 +208,7 @@ def test_half_precision(corpus, rows, size, report, benchmark):
     timings = interleaved(
         {"ours": ours, "full": lambda: full.search_expand(queries, 10)}, own_size(size).rounds
     )
-    ratio = timings["ours"].median / timings["full"].median
+    ratio = timings["ours"].over(timings["full"])
     report.add(
         benchmark,
         work=f"search_expand {corpus.name} N={half.n_chunks} B={len(queries)} k=10",
@@ -235,7 +235,7 @@ def test_mapped(corpus, size, report, benchmark, tmp_path):
 
     assert torch.equal(ours().expansion.ids, in_memory().expansion.ids)
     timings = interleaved({"ours": ours, "memory": in_memory}, own_size(size).rounds)
-    ratio = timings["memory"].median / timings["ours"].median
+    ratio = timings["memory"].over(timings["ours"])
     report.add(
         benchmark,
         work=f"large.search_expand {corpus.name} N={mapped.n_chunks} B={len(queries)} k=10, mapped",

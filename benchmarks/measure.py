@@ -1,5 +1,12 @@
-"""Timing by interleaved rounds, so that a drifting machine does not decide a ratio."""
+"""Timing by interleaved rounds, so that a drifting machine does not decide a ratio.
 
+A ratio is the median of the rounds' ratios: what slows the machine for a while slows both sides of
+a round, but moves a median of one side alone. It does not help against other processes that keep
+the cores busy throughout: threads of ours that wait for each other then wait for them, which some
+functions do more than others. So their share is measured too, and a run is quiet or says it is not.
+"""
+
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -14,11 +21,43 @@ class Timing:
     spread: float
 
 
+@dataclass(frozen=True)
+class Rounds(Timing):
+    """The seconds per call of every round as well, and the share of the cores others had."""
+
+    seconds: tuple[float, ...]
+    others: float
+
+    def over(self, other: "Rounds") -> float:
+        """How many times as long as another in the same rounds."""
+        return statistics.median(a / b for a, b in zip(self.seconds, other.seconds, strict=True))
+
+
+class OtherProcesses:
+    """What other processes, and other virtual machines, take of the cores from now on."""
+
+    def __init__(self) -> None:
+        self._begin = self._now()
+
+    def share(self) -> float:
+        """Of all cores, 0 to 1; good to a few hundredths in half a second."""
+        elapsed, others = (now - then for now, then in zip(self._now(), self._begin, strict=True))
+        return min(max(others / (elapsed * (os.cpu_count() or 1)), 0.0), 1.0)
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        with open("/proc/stat") as file:  # user nice system idle iowait irq softirq steal
+            ticks = [int(word) for word in file.readline().split()[1:9]]
+        busy = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+        return time.perf_counter(), busy - sum(os.times()[:4])
+
+
 def interleaved(
     functions: Mapping[str, Callable[[], object]], rounds: int, calls: int = 1
-) -> dict[str, Timing]:
+) -> dict[str, Rounds]:
     """Time every function once per round, `calls` calls each, after one warm-up round."""
     seconds: dict[str, list[float]] = {name: [] for name in functions}
+    others = OtherProcesses()
     for round_number in range(rounds + 1):
         for name, function in functions.items():
             begin = time.perf_counter()
@@ -27,7 +66,11 @@ def interleaved(
             elapsed = (time.perf_counter() - begin) / calls
             if round_number:
                 seconds[name].append(elapsed)
-    return {name: timing(values) for name, values in seconds.items()}
+    share = others.share()
+    return {
+        name: Rounds(**vars(timing(values)), seconds=tuple(values), others=share)
+        for name, values in seconds.items()
+    }
 
 
 def timing(values: list[float]) -> Timing:

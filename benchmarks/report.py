@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measure import Timing
+from measure import OtherProcesses, Rounds
 
 # Rates and times say something about a machine; only ratios are worth keeping.
 ABSOLUTE = ("queries/s", "milliseconds")
+COLUMNS = ("work", "against", "ratio", "target", "", "spread", "others")
+LEAST_MEMORY = 1 << 18
 
 
 @dataclass
@@ -23,6 +25,7 @@ class Report:
 
     rows: list[dict[str, str]] = field(default_factory=list)
     curves: list[dict[str, Any]] = field(default_factory=list)
+    others: OtherProcesses = field(default_factory=OtherProcesses)
 
     def add(
         self,
@@ -33,20 +36,23 @@ class Report:
         ratio: float,
         target: str = "",
         met: bool | None = None,
-        timing: Timing,
+        timing: Rounds,
         bytes_read: int = 0,
     ) -> None:
         """Add one row, and the same to the benchmark's extra_info."""
         verdict = "" if met is None else "met" if met else "MISSED"
         if bytes_read:
             benchmark.extra_info["GB/s"] = bytes_read / timing.median / 1e9
-        self._add(benchmark, work, against, f"{ratio:.2f}", target, verdict, f"{timing.spread:.0%}")
+        row = {"work": work, "against": against, "ratio": f"{ratio:.2f}", "target": target}
+        row |= {"": verdict, "spread": f"{timing.spread:.0%}", "others": f"{timing.others:.0%}"}
+        self._add(benchmark, row)
 
     def add_memory(self, benchmark: Any, *, work: str, extra: int, limit: int) -> None:
         """Add a row for temporary memory."""
         verdict = "met" if extra <= limit else "MISSED"
         size = f"{max(extra, 0) / 2**20:.1f}"
-        self._add(benchmark, work, "temporary memory, MiB", size, f"<= {limit >> 20}", verdict, "")
+        row = {"work": work, "against": "temporary memory, MiB", "ratio": size}
+        self._add(benchmark, {**row, "target": f"<= {limit >> 20}", "": verdict})
 
     def add_curve(
         self, benchmark: Any, *, work: str, variable: str, sizes: list[int], costs: list[float]
@@ -55,20 +61,24 @@ class Report:
         exponent = slope(sizes, costs)
         curve = {"work": work, "variable": variable, "sizes": sizes}
         self.curves.append({**curve, "costs": [cost / costs[0] for cost in costs]})
-        self._add(benchmark, work, f"exponent of cost in {variable}", f"{exponent:.2f}", "", "", "")
+        against = f"exponent of cost in {variable}"
+        self._add(benchmark, {"work": work, "against": against, "ratio": f"{exponent:.2f}"})
 
-    def _add(
-        self,
-        benchmark: Any,
-        work: str,
-        against: str,
-        ratio: str,
-        target: str,
-        met: str,
-        spread: str,
+    def add_memory_curve(
+        self, benchmark: Any, *, work: str, variable: str, sizes: list[int], extras: list[int]
     ) -> None:
-        row = {"work": work, "against": against, "ratio": ratio, "target": target, "": met}
-        row["spread"] = spread
+        """Add temporary memory in bytes against sizes, and a row for the exponent of its growth.
+
+        Its logarithm needs a least: what is below is pages, and the stacks of threads.
+        """
+        exponent = slope(sizes, [float(max(extra, LEAST_MEMORY)) for extra in extras])
+        curve = {"work": work, "variable": variable, "sizes": sizes}
+        self.curves.append({**curve, "MiB": [round(extra / 2**20, 1) for extra in extras]})
+        against = f"exponent of temporary memory in {variable}"
+        self._add(benchmark, {"work": work, "against": against, "ratio": f"{exponent:.2f}"})
+
+    def _add(self, benchmark: Any, row: dict[str, str]) -> None:
+        row = dict.fromkeys(COLUMNS, "") | row
         benchmark.extra_info.update(row)
         section = Path(benchmark.fullname.split("::")[0]).stem.removeprefix("bench_")
         self.rows.append({**row, "section": section})
@@ -83,6 +93,7 @@ class Report:
             "PyTorch": torch.__version__.split("+")[0],
             "threads": torch.get_num_threads(),
             "instruction set": importlib.import_module("scar_gpu._C").instruction_sets()[0],
+            "other processes": f"{self.others.share():.0%} of the cores",
             "revision": revision.stdout.strip() or "unknown",
         }
         rows = [row for row in self.rows if not row["against"].startswith(ABSOLUTE)]
@@ -91,9 +102,8 @@ class Report:
 
     def lines(self) -> list[str]:
         """The rows as an aligned table."""
-        names = [name for name in self.rows[0] if name != "section"]
-        cells = [names, *([row[name] for name in names] for row in self.rows)]
-        widths = [max(len(line[column]) for line in cells) for column in range(len(names))]
+        cells = [COLUMNS, *([row[name] for name in COLUMNS] for row in self.rows)]
+        widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
         return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
 
 

@@ -9,6 +9,9 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
+
+from report import LEAST_MEMORY
 
 BEGIN = "<!-- benchmarks: begin -->\n"
 END = "<!-- benchmarks: end -->\n"
@@ -22,14 +25,19 @@ KEY_ROWS = (
     ("search_expand", "search_expand fp32 N=500000 B=256 k=10", "our time over bare GEMM"),
     ("search_expand", "search_expand fp32 N=500000 B=256 k=10", "our time over FAISS with BLAS"),
 )
+# What a section ends with.
+PLOTS = {
+    "growth": ("cost against size", "performance-growth.png"),
+    "memory": ("temporary memory against size", "performance-memory.png"),
+}
 HEAD = """# Performance
 
-Written by `make bench`, from `{source}`. Every figure is a ratio of medians
-from one interleaved run, so that a drifting machine does not decide it; times and rates say
-something about one machine and are not kept. A row against a rival gives the rival's time over
-ours: below 1 the rival is faster. "Our time over", targets with <=, and rows against our own
-operations are the other way round: our time over the other's. Losing rows come first in each
-section: missed targets, then faster rivals.
+Written by `make bench`, from `{source}`. Every figure is the median of the ratios
+of one interleaved run's rounds, so that a drifting machine does not decide it; other processes must
+leave the cores alone all the same. Times and rates say something about one machine and are not
+kept. A row against a rival gives the rival's time over ours: below 1 the rival is faster. "Our time
+over", targets with <=, and rows against our own operations are the other way round: our time over
+the other's. Losing rows come first in each section: missed targets, then faster rivals.
 
 Benchmarks of operations first compare their result with the reference, a rival's or the ordinary
 functions'; matrices are larger than the caches unless a row says "in cache"; rivals are set up
@@ -91,41 +99,91 @@ def page(report: dict, source: str) -> str:
     for section in sections:
         rows = [row for row in report["rows"] if row["section"] == section]
         parts.append("\n".join([f"## {section}", "", summary_of(section), "", *table(rows), ""]))
-        if section == "growth":
-            parts.append("![cost against size](performance-growth.png)\n")
+        if section in PLOTS:
+            about, name = PLOTS[section]
+            parts.append(f"![{about}]({name})\n")
     return "\n".join(parts)
 
 
-def plot(curves: list[dict], path: Path) -> None:
-    """One panel per variable, logarithmic axes, cost relative to the first point."""
+STYLES = {
+    "scar_expand": "C0o-",
+    "search": "C1s-",
+    "rank_fusion": "C2^-",
+    "retrieve": "C3d-",
+    "search_expand": "C4v-",
+    "corpus_masks": "C5P-",
+}
+
+
+def panels(curves: list[dict]) -> tuple[Any, list[tuple[Any, list[dict]]]]:
+    """A figure, and its logarithmic axes with the curves of one variable each."""
     plt = importlib.import_module("matplotlib.pyplot")
     variables = list(dict.fromkeys(curve["variable"] for curve in curves))
     columns = 3
     lines = -(-len(variables) // columns)
     figure, axes = plt.subplots(lines, columns, figsize=(4 * columns, 3.2 * lines), squeeze=False)
-    styles = {"scar_expand": "C0o-", "search": "C1s-", "rank_fusion": "C2^-", "retrieve": "C3d-"}
+    for axis in axes.flat[len(variables) :]:
+        axis.set_visible(False)
+    filled = []
     for axis, variable in zip(axes.flat, variables, strict=False):
-        for curve in (curve for curve in curves if curve["variable"] == variable):
-            name = curve["work"].split(",")[0]
-            axis.loglog(curve["sizes"], curve["costs"], styles.get(name, "C4."), label=name)
-            start = curve["sizes"][0]
-            power = -1 if variable == "threads" else 1
-            ideal = [(size / start) ** power for size in curve["sizes"]]
-            axis.loglog(curve["sizes"], ideal, color="0.8", zorder=0)
+        drawn = [curve for curve in curves if curve["variable"] == variable]
+        axis.loglog()
         axis.set_xlabel(variable)
-        axis.set_ylabel("cost, first = 1")
-        ticks = sorted({s for c in curves if c["variable"] == variable for s in c["sizes"]})
+        ticks = sorted({size for curve in drawn for size in curve["sizes"]})
         axis.set_xticks(ticks[:: -(-len(ticks) // 5)], minor=False)
         axis.set_xticks([], minor=True)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.yaxis.set_minor_formatter("")
-        axis.legend(fontsize=8)
-    for axis in axes.flat[len(variables) :]:
-        axis.set_visible(False)
-    figure.suptitle("grey: linear in size, inverse in threads", fontsize=9)
+        filled.append((axis, drawn))
+    return figure, filled
+
+
+def save(figure: Any, path: Path, title: str) -> None:
+    figure.suptitle(title, fontsize=9)
     figure.tight_layout()
     figure.savefig(path, dpi=80, metadata={"Software": None})
+
+
+def operation_of(curve: dict) -> str:
+    return curve["work"].split(",")[0]
+
+
+def plot(curves: list[dict], path: Path) -> None:
+    """One panel per variable, cost relative to the first point."""
+    figure, filled = panels(curves)
+    for axis, drawn in filled:
+        for curve in drawn:
+            name, sizes = operation_of(curve), curve["sizes"]
+            axis.plot(sizes, curve["costs"], STYLES[name], label=name)
+            power = -1 if curve["variable"] == "threads" else 1
+            axis.plot(sizes, [(n / sizes[0]) ** power for n in sizes], color="0.8", zorder=0)
+        axis.set_ylabel("cost, first = 1")
+        axis.legend(fontsize=8)
+    save(figure, path, "grey: linear in size, inverse in threads")
+
+
+def plot_memory(curves: list[dict], path: Path) -> None:
+    """One panel per variable, MiB; what is too little to tell from noise lies on the lower edge."""
+    least = LEAST_MEMORY / 2**20
+    figure, filled = panels(curves)
+    for axis, drawn in filled:
+        for place, curve in enumerate(drawn):  # on top of each other, so of different sizes
+            name, most = operation_of(curve), max(curve["MiB"])
+            heights = [max(height, least) for height in curve["MiB"]]
+            label, marker = f"{name}: {most:.1f}", 10 - 2 * place
+            axis.plot(curve["sizes"], heights, STYLES[name], label=label, markersize=marker)
+        for limit in (64, 256):
+            axis.axhline(limit, color="0.8", zorder=0)
+        axis.set_ylim(least * 0.8, 2**13)
+        axis.set_yticks([least, 1, 4, 16, 64, 256])
+        axis.set_ylabel("temporary memory, MiB")
+        axis.legend(
+            loc="upper center", fontsize=7, ncols=2, title="the most, in MiB:", title_fontsize=7
+        )
+    save(
+        figure, path, f"grey: the limits, 256 MiB for searches, else 64; {least:g} is that or less"
+    )
 
 
 def main(source: str, target: str | None = None) -> None:
@@ -138,8 +196,10 @@ def main(source: str, target: str | None = None) -> None:
     else:
         Path(target).parent.mkdir(exist_ok=True)
         Path(target).write_text(page(report, source))
-        if report["curves"]:
-            plot(report["curves"], Path(target).with_name("performance-growth.png"))
+        for unit, draw, section in (("costs", plot, "growth"), ("MiB", plot_memory, "memory")):
+            curves = [curve for curve in report["curves"] if unit in curve]
+            if curves:
+                draw(curves, Path(target).with_name(PLOTS[section][1]))
 
 
 if __name__ == "__main__":
