@@ -16,6 +16,10 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out);
 // in bfloat16 or TF32; factors of full precision times 1 show it.
 bool product_is_exact();
 
+// Rows of larger scales are too short for a product: its terms may be subnormal, and lose more than
+// unit vectors explain.
+inline constexpr float MAX_PRODUCT_SCALE = 0x1p80f;
+
 // By how much a product of unit vectors and their canonical score differ at most: the product is
 // within dim * 2^-24 of the exact sum, whatever its order; the score sums dim / 32 terms per lane,
 // then folds five times; and a few roundings follow on either side.

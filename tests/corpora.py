@@ -162,3 +162,17 @@ def _every_other_column(tensor: Tensor) -> Tensor:
 # Layouts of a matrix whose last dimension is contiguous, and those any other tensor may have too.
 ROW_LAYOUTS = {"wider": _wider, "offset": _offset, "every-other-row": _every_other_row}
 LAYOUTS = ROW_LAYOUTS | {"transposed": _transposed, "every-other-column": _every_other_column}
+
+
+def row_too_short_for_a_product(dim):
+    """(row, query): the terms of their product are 1 and 1.5 times the least float32, in turn.
+
+    In order, every second one is lost: 1 + 1.5 = 2.5 rounds to 2, 1 more is 3, 4.5 rounds to 4. In
+    lanes of an even stride those of 1.5 meet each other, and gain as much as they lose here.
+    """
+    least = 2.0**-149
+    row = torch.tensor([16 * least, 24 * least]).repeat(dim // 2)
+    row[0] = 2.0**-127  # the length, without which there would be no scale
+    query = torch.full((dim,), 2.0**-4)
+    query[0] = 0
+    return row, query

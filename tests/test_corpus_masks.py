@@ -19,6 +19,7 @@ from tests.corpora import (
     level_rows,
     random_corpus,
     random_queries,
+    row_too_short_for_a_product,
     sign_corpus,
 )
 from tests.strategies import gammas, lams, levels
@@ -181,6 +182,29 @@ def test_a_product_decides_what_is_not_within_rounding(run):
     assert not bool(((mask != expected.mask) & ~close).any())
     exact = run("corpus_masks", *args, **options, return_relevance=True)
     assert torch.equal(scar_gpu.unpack_masks(exact.bits, 40).movedim(1, 2), expected.mask)
+
+
+@only_on("cpu")
+@pytest.mark.parametrize("gap", [0.4, 0.98, 1.02])
+def test_a_row_too_short_for_a_product_decides_canonically(run, gap):
+    """The threshold of its neighbour lies near its cosine, which a product gets wrong."""
+    import scar_gpu
+
+    row, query = row_too_short_for_a_product(384)
+    rows = torch.zeros(66, 384)
+    rows[:, 0] = 1
+    rows[1::2] = row
+    scale = run("row_scale", rows)
+    table = run("continuity", rows, torch.arange(0, 67, 2), row_scale=scale)
+    queries = query.repeat(20, 1)
+    hits = torch.arange(66).expand(20, -1)
+    options = {"lam": 0.0, "gamma": 0.1, "row_scale": scale}
+    short = run("neighbor_scores", queries, rows, table, hits, **options).relevance[0, 1]
+    rows[::2, 1] = gap * short / 0.1 * query.norm() / query[1]
+    expected = run("neighbor_scores", queries, rows, table, hits, **options).mask
+    assert bool(expected[0, 0, 1]) == (gap < 1)
+    masks = run("corpus_masks", queries, rows, table, **options)
+    assert torch.equal(scar_gpu.unpack_masks(masks.bits, 66).movedim(1, 2), expected)
 
 
 @only_on("triton")

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.backends import only_on
 from tests.cases import INF, SEARCH_CASES
 from tests.closeness import assert_close, assert_equal, assert_same_bits, tolerance
 from tests.corpora import (
@@ -16,6 +17,7 @@ from tests.corpora import (
     level_rows,
     random_corpus,
     random_queries,
+    row_too_short_for_a_product,
     seeded,
     sign_corpus,
 )
@@ -152,6 +154,24 @@ def test_layouts(run, device, layout, dtype):
         "search", arrange(queries), dense, 7, row_scale=arrange(scale), row_ranges=arrange(ranges)
     )
     assert_same_bits(result, plain)
+
+
+@only_on("cpu")
+def test_rows_too_short_for_a_product(run):
+    """The last row has the best cosine, but a product in order makes it smaller than others'."""
+    row, query = row_too_short_for_a_product(384)
+    rows = torch.zeros(40, 384)
+    rows[:, 0] = 1
+    rows[-1] = row
+    known = {"row_scale": run("row_scale", rows)}
+    alone = canonical(run, query[None], rows, known["row_scale"])[0, -1]
+    rows[:-1, 1] = torch.linspace(0.5, 0.99, 39) * alone * query.norm() / query[1]
+    queries = query.repeat(20, 1)
+    expected = top(canonical(run, queries, rows, known["row_scale"]), 1)
+    assert expected[0].tolist() == [[39]] * 20
+    ids, scores = run("search", queries, rows, 1, **known)
+    assert_equal(ids, expected[0])
+    assert_same_bits(scores, expected[1])
 
 
 def test_threads(run, threads, backend):
