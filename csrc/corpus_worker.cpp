@@ -47,6 +47,7 @@ void CorpusJudge::Worker::load(Range tile) {
     const int64_t row = tile.begin - halo + i;
     scales_[i] = 0 <= row && row < n_chunks ? judge_.scale(row) : 0.0f;
   }
+  is_bounded_ = std::all_of(scales_.begin(), scales_.end(), product_is_bounded);
   float* out = penalties_.data();
   for (int64_t slot = 0; slot < 2 * halo; ++slot)
     for (int64_t row = tile.begin; row < tile.begin + size_; ++row)
@@ -60,6 +61,7 @@ void CorpusJudge::Worker::load(Range tile) {
 
 bool CorpusJudge::Worker::run(Range tile, Range group, bool is_exact, const Results& out) {
   if (tile.begin != tile_.begin || tile.end != tile_.end) load(tile);
+  if (!is_exact && !is_bounded_) return false;
   is_exact ? dot_rows(tile, group) : multiply_rows(tile, group);
   const int64_t halo = judge_.halo_, window = judge_.window_;
   // Both cosines may be off, and each of a few roundings of S, the threshold and the bound itself.

@@ -16,7 +16,7 @@ class CorpusJudge::Worker {
   Worker(const CorpusJudge& judge, int64_t group, int64_t n_threads);
   int64_t tile_size() const { return size_; }
   // Writes the results of a group of the block's queries; with canonical scores alone, or with a
-  // product: false when one is seen to be farther off than rows of unit length explain.
+  // product: false when one is, or may be, farther off than rows of unit length explain.
   bool run(Range tile, Range group, bool is_exact, const Results& out);
 
  private:
@@ -54,6 +54,7 @@ class CorpusJudge::Worker {
   std::unique_ptr<float[]> cosines_, wide_;
   // Of a tile: scales, and lam * (1 - continuity) per offset, NaN where there is no neighbour.
   std::vector<float> scales_, penalties_;
+  bool is_bounded_ = true;  // the error of all its products
   std::vector<uint32_t> close_[2];
   std::vector<Open> open_;
 };

@@ -23,4 +23,8 @@ inline float product_error(int64_t dim) {
   return static_cast<float>(dim + padded(dim) / LANES + 5 + 16) * 0x1p-24f;
 }
 
+// Whether that holds for a row of this scale. The sums of a short row are off by whole steps of
+// 2^-149, however small they are; one step is 2^-69 of the length 2^-80, less than matters.
+inline bool product_is_bounded(float row_scale) { return row_scale < 0x1p80f; }
+
 }  // namespace scar_gpu

@@ -11,6 +11,7 @@ namespace scar_gpu {
 namespace {
 
 constexpr float INF = std::numeric_limits<float>::infinity();
+constexpr float NOT_A_NUMBER = std::numeric_limits<float>::quiet_NaN();
 // A thread's room for the products of a tile of rows with a group of queries, and that of all
 // threads. As much again for rows widened.
 constexpr int64_t PRODUCT_BYTES = 4 << 20, ALL_PRODUCT_BYTES = 64 << 20;
@@ -55,8 +56,10 @@ bool Searcher::Filter::load(Range tile) {
     thresholds_[i - queries_.begin] = least;
     is_wanted = is_wanted || least < INF;
   }
-  for (int64_t row = tile.begin; row < tile.end; ++row)
-    scales_[row - tile.begin] = searcher_.scale(row);
+  for (int64_t row = tile.begin; row < tile.end; ++row) {
+    const float scale = searcher_.scale(row);
+    scales_[row - tile.begin] = product_is_bounded(scale) ? scale : NOT_A_NUMBER;
+  }
   if (is_wanted && wide_)
     for (int64_t row = tile.begin; row < tile.end; ++row)
       rows_.widen(row, 1, wide_.get() + (row - tile.begin) * stride_);
@@ -96,7 +99,7 @@ bool Searcher::Filter::scan(Range tile, Range group) {
       if (range.begin == range.end) continue;
       float dot;
       rows_.dot(queries.vector(i), row, 1, &dot);
-      const float score = queries.cosine(i, dot, scales_[line]);
+      const float score = queries.cosine(i, dot, searcher_.scale(row));
       const float product = products[line * count + passed_[j]];
       if (std::abs(score - queries.cosine(i, product, scales_[line])) > error) return false;
       best_[i].offer({score, row});

@@ -27,7 +27,8 @@ class Searcher::Filter {
   Best* best_;
   int64_t stride_, group_, size_;
   std::unique_ptr<float[]> products_, wide_;
-  // Of a tile: row scales, and for each query what a dot product times row scale must reach.
+  // Of a tile: row scales, NaN where every query needs the canonical score, and for each query what
+  // a dot product times row scale must reach.
   std::vector<float> scales_, thresholds_;
   std::vector<int32_t> passed_;
 };

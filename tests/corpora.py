@@ -162,3 +162,14 @@ def _every_other_column(tensor: Tensor) -> Tensor:
 # Layouts of a matrix whose last dimension is contiguous, and those any other tensor may have too.
 ROW_LAYOUTS = {"wider": _wider, "offset": _offset, "every-other-row": _every_other_row}
 LAYOUTS = ROW_LAYOUTS | {"transposed": _transposed, "every-other-column": _every_other_column}
+
+
+def row_of_subnormal_ties() -> Tensor:
+    """[256], a row along (1, 1, ...) of a length of just above 2^-128.
+
+    Its dot product with a unit query has every other term half way between two subnormal numbers,
+    so each order of the sum rounds another way, by far more than a share of the length.
+    """
+    steps = torch.full((256,), 16.0 * 8355, dtype=torch.float64)  # of 2^-149; a query has 1/16
+    steps[1::2] += 8
+    return (steps * 2.0**-149).float()

@@ -19,6 +19,7 @@ from tests.corpora import (
     level_rows,
     random_corpus,
     random_queries,
+    row_of_subnormal_ties,
     sign_corpus,
 )
 from tests.strategies import gammas, lams, levels
@@ -251,6 +252,27 @@ def test_passes_over_blocks_of_queries_and_rows(run, monkeypatch):
     for scratch in (0, 8 * 70):
         monkeypatch.setattr(corpus_masks, "SCRATCH_BYTES", scratch)
         assert_same_bits(masks_of(run, queries, data, **options).bits, whole.bits)
+
+
+@only_on("cpu")
+def test_rows_too_short_for_a_product_are_judged_by_canonical_scores(run):
+    """Just above the threshold, as neighbours; their products are below it by more than a bound."""
+    import scar_gpu
+
+    short = row_of_subnormal_ties()
+    rows = torch.full((9000, len(short)), 1 / 16)
+    rows[4::2000] = short
+    scale = run("row_scale", rows)
+    # S is the neighbour's cosine less 1 + 400 * 2^-24, whatever the parent; the threshold is 0.
+    table = torch.zeros(1, len(rows))
+    hits = torch.arange(len(rows))[None]
+    options = {"lam": 1 + 400 * 2.0**-24, "gamma": 0.0, "row_scale": scale}
+    expected = run("neighbor_scores", torch.ones(1, len(short)), rows, table, hits, **options).mask
+    assert bool(expected[0, 3::2000, 1].all())
+    assert bool(expected[0, 5::2000, 0].all())
+    masks = run("corpus_masks", torch.ones(12, len(short)), rows, table, **options)
+    mask = scar_gpu.unpack_masks(masks.bits, len(rows)).movedim(1, 2)
+    assert torch.equal(mask, expected.expand_as(mask))
 
 
 @only_on("cpu")

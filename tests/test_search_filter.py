@@ -8,6 +8,7 @@ import torch
 
 from tests.backends import only_on
 from tests.closeness import assert_same_bits
+from tests.corpora import row_of_subnormal_ties
 
 ROWS, DIM = 3000, 40
 
@@ -155,6 +156,27 @@ def test_a_lowered_precision_cannot_hide_rows_behind_exact_ones(seed):
     finally:
         torch.set_float32_matmul_precision(before)
     assert (found.ids == 1).all()
+
+
+@only_on("cpu")
+def test_a_row_too_short_for_a_product_is_found():
+    """Its canonical score is above 1, its product below that of the others by more than any bound.
+
+    One row in a full heap's way, one in each of several tiles, and short rows alone.
+    """
+    import scar_gpu
+
+    short = row_of_subnormal_ties()
+    query = torch.ones(1, len(short))
+    for n_rows, places in ((40, [39]), (40, list(range(40))), (40_000, [16_500, 39_999])):
+        rows = torch.full((n_rows, len(short)), 1 / 16)
+        rows[places] = short
+        scale = scar_gpu.row_scale(rows)
+        alone = scar_gpu.search(query, rows, 3, row_scale=scale)
+        assert alone.ids[0, 0] == places[0]
+        assert alone.scores[0, 0] > 1
+        found = scar_gpu.search(query.expand(12, -1), rows, 3, row_scale=scale)
+        assert_same_bits(found, scar_gpu.Hits(*(part.expand(12, -1) for part in alone)))
 
 
 @pytest.mark.slow  # and not with a sanitizer, which takes memory of its own
