@@ -14,8 +14,8 @@ from torch import Tensor
 
 _PAGE = 4096
 # So that a kernel may load from the head of every tensor of a buffer in its widest steps.
-_ALIGNMENT = 256
-N_BUFFERS = 2
+ALIGNMENT = 256
+N_BUFFERS = 2  # for the tile that is searched, and the next
 
 
 class Rows(NamedTuple):
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of the three, one behind the other."""
-        return sum(-(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT for tensor in self)
+        return sum(_aligned(tensor.nbytes) for tensor in self)
 
     def laid_out(self, buffer: Tensor) -> "Rows":
         """Contiguous tensors of the same shapes that share the memory of `buffer` [bytes]."""
@@ -42,8 +42,12 @@ class Rows(NamedTuple):
         for tensor in self:
             flat = buffer[begin : begin + tensor.nbytes].view(tensor.dtype)
             views.append(flat.view(tensor.shape))
-            begin += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+            begin += _aligned(tensor.nbytes)
         return Rows(*views)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 class Source(Protocol):

@@ -7,6 +7,7 @@ import torch
 
 from scar_gpu import checks
 from scar_gpu.index import ChunkIndex
+from scar_gpu.staging import ALIGNMENT, N_BUFFERS
 
 # Without a budget. Every tile begins the search anew, so larger ones are faster; but the first one
 # is waited for, and a GPU's tiles take as much pinned memory again.
@@ -15,7 +16,6 @@ TILE_BYTES, MOST_TILE_BYTES = 128 * 2**20, 512 * 2**20
 LEAST_TILE_BYTES = 4 * 2**20
 # Of the second version of control groups, as seen from within one.
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
-N_TILES = 2  # the one that is searched, and the next
 _MIB = 2**20
 
 
@@ -35,16 +35,16 @@ def tile_rows(
     """
     row_bytes = index.dim * index.embeddings.itemsize + 4 * (1 + window)
     # Three tensors that begin where the widest loads can; rows on both sides of a tile.
-    beside = 3 * 256 + 2 * window * row_bytes
+    beside = 3 * ALIGNMENT + 2 * window * row_bytes
     size = TILE_BYTES
     if memory_budget is not None:
         check_budget(memory_budget)
         fixed = _search_bytes(index, n_queries, k, window, device)
         one = beside + row_bytes
         least = min(max(LEAST_TILE_BYTES, one), beside + index.n_chunks * row_bytes)
-        size = min(MOST_TILE_BYTES, (memory_budget - fixed) // N_TILES)
+        size = min(MOST_TILE_BYTES, (memory_budget - fixed) // N_BUFFERS)
         if size < least:
-            rule = f"be >= {fixed + N_TILES * least} for {n_queries} queries and k = {k}"
+            rule = f"be >= {fixed + N_BUFFERS * least} for {n_queries} queries and k = {k}"
             checks.fail(ValueError, "memory_budget", rule, memory_budget)
     return max(1, (size - beside) // row_bytes)
 

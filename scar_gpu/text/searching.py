@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +10,8 @@ from torch import Tensor
 
 from scar_gpu import ChunkIndex, large
 from scar_gpu.tile_size import check_budget, default_budget
+from scar_gpu.tiles import Progress
 from scar_gpu.types import Hits, SearchExpansion
-
-Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, slots=True)
