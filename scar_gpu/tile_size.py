@@ -1,8 +1,5 @@
 """How many rows a tile of a search may have within a budget of memory."""
 
-import os
-from pathlib import Path
-
 import torch
 
 from scar_gpu import checks
@@ -14,8 +11,6 @@ from scar_gpu.staging import ALIGNMENT, N_BUFFERS
 TILE_BYTES, MOST_TILE_BYTES = 128 * 2**20, 512 * 2**20
 # A smaller tile costs more to begin with than to search.
 LEAST_TILE_BYTES = 4 * 2**20
-# Of the second version of control groups, as seen from within one.
-CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _MIB = 2**20
 
 
@@ -91,8 +86,4 @@ def default_budget(device: torch.device) -> int:
     """Three quarters of the memory that the device has, or that a container may use."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory // 4 * 3
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if CONTAINER_LIMIT.exists():
-        limit = CONTAINER_LIMIT.read_text().strip()
-        memory = min(memory, int(limit)) if limit.isdigit() else memory  # else "max"
-    return memory // 4 * 3
+    return checks.MEMORY // 4 * 3
