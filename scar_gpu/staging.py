@@ -112,7 +112,9 @@ class Copies:
     def copy(self, target: Tensor, source: Tensor, after: Any) -> Any:
         """Queue a copy that begins after an event; the event of its end."""
         self._stream.wait_event(after)
-        with torch.cuda.stream(self._stream):
+        # The reading thread begins on GPU 0. Leaving a stream of another one alone would set that
+        # again, and give this process a context, some hundred MiB, on a GPU that it does not use.
+        with torch.cuda.device_of(target), torch.cuda.stream(self._stream):
             target.copy_(source, non_blocking=True)
         # Who waits for it sleeps instead of keeping a core busy.
         return self._stream.record_event(torch.cuda.Event(blocking=True))
