@@ -22,9 +22,10 @@ inline constexpr float MAX_PRODUCT_SCALE = 0x1p80f;
 
 // By how much a product of unit vectors and their canonical score differ at most: the product is
 // within dim * 2^-24 of the exact sum, whatever its order; the score sums dim / 32 terms per lane,
-// then folds five times; and a few roundings follow on either side.
+// then folds five times; and a few roundings follow on either side. Rows taken for unit ones that
+// bfloat16 has rounded may be longer by 2^-8.
 inline float product_error(int64_t dim) {
-  return static_cast<float>(dim + padded(dim) / LANES + 5 + 16) * 0x1p-24f;
+  return static_cast<float>(dim + dim / 128 + padded(dim) / LANES + 5 + 16) * 0x1p-24f;
 }
 
 }  // namespace scar_gpu

@@ -42,7 +42,10 @@ bool Searcher::Filter::run(std::atomic<int64_t>& next) {
     const Range tile{begin, std::min(begin + size_, n_chunks)};
     if (!load(tile)) continue;
     for (int64_t first = queries_.begin; first < queries_.end; first += group_)
-      if (!scan(tile, {first, std::min(first + group_, queries_.end)})) return false;
+      if (!scan(tile, {first, std::min(first + group_, queries_.end)})) {
+        next.store(n_chunks, std::memory_order_relaxed);  // what others find is not kept, either
+        return false;
+      }
   }
   return true;
 }

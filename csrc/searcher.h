@@ -22,7 +22,7 @@ class Searcher {
     int64_t begin, end;
   };
 
-  // What one thread filters on its own: a range of the block's queries in a range of rows.
+  // What one thread filters on its own: tiles of rows for a range of the block's queries.
   class Filter;
 
   void stream(int64_t count);

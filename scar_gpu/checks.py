@@ -10,6 +10,7 @@ launchers and the fakes, which cannot refuse so cheaply, always look here first.
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,12 +19,25 @@ from torch import Tensor
 
 _INTS = (int, np.integer, torch.SymInt)
 _NUMBERS = (float, np.floating, torch.SymFloat, *_INTS)
-MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of this machine
+# Of the second version of control groups, as seen from within one.
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 # Results of fewer columns are allocated without a look at their size.
 WIDE = 2**20
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 ROW_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ID_DTYPES = (torch.int64, torch.int32)
+
+
+def machine_memory() -> int:
+    """Bytes that the machine has, or that a container may use."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if CONTAINER_LIMIT.exists():
+        limit = CONTAINER_LIMIT.read_text().strip()
+        memory = min(memory, int(limit)) if limit.isdigit() else memory  # else "max"
+    return memory
+
+
+MEMORY = machine_memory()
 
 
 def fail(error: type[Exception], name: str, rule: str, got: object) -> NoReturn:

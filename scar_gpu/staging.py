@@ -1,4 +1,4 @@
-"""Where the tiles of a search come from: the index itself, or a GPU that they are copied to.
+"""Tiles of rows for a search: those of the index itself or copies on a GPU.
 
 A source is used by two threads. The one that reads ahead calls `read`, tile after tile; the one
 that searches calls `take` before a tile is searched and `done` after that was queued. Tile t + 2
@@ -14,8 +14,8 @@ from torch import Tensor
 
 _PAGE = 4096
 # So that a kernel may load from the head of every tensor of a buffer in its widest steps.
-_ALIGNMENT = 256
-N_BUFFERS = 2
+ALIGNMENT = 256
+N_BUFFERS = 2  # for the tile that is searched, and the next
 
 
 class Rows(NamedTuple):
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of the three, one behind the other."""
-        return sum(-(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT for tensor in self)
+        return sum(_aligned(tensor.nbytes) for tensor in self)
 
     def laid_out(self, buffer: Tensor) -> "Rows":
         """Contiguous tensors of the same shapes that share the memory of `buffer` [bytes]."""
@@ -42,8 +42,12 @@ class Rows(NamedTuple):
         for tensor in self:
             flat = buffer[begin : begin + tensor.nbytes].view(tensor.dtype)
             views.append(flat.view(tensor.shape))
-            begin += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+            begin += _aligned(tensor.nbytes)
         return Rows(*views)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 class Source(Protocol):
@@ -108,7 +112,9 @@ class Copies:
     def copy(self, target: Tensor, source: Tensor, after: Any) -> Any:
         """Queue a copy that begins after an event; the event of its end."""
         self._stream.wait_event(after)
-        with torch.cuda.stream(self._stream):
+        # The reading thread begins on GPU 0. Leaving a stream of another one alone would set that
+        # again, and give this process a context, some hundred MiB, on a GPU that it does not use.
+        with torch.cuda.device_of(target), torch.cuda.stream(self._stream):
             target.copy_(source, non_blocking=True)
         # Who waits for it sleeps instead of keeping a core busy.
         return self._stream.record_event(torch.cuda.Event(blocking=True))

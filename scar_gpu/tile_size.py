@@ -1,21 +1,16 @@
 """How many rows a tile of a search may have within a budget of memory."""
 
-import os
-from pathlib import Path
-
 import torch
 
 from scar_gpu import checks
 from scar_gpu.index import ChunkIndex
+from scar_gpu.staging import ALIGNMENT, N_BUFFERS
 
 # Without a budget. Every tile begins the search anew, so larger ones are faster; but the first one
 # is waited for, and a GPU's tiles take as much pinned memory again.
 TILE_BYTES, MOST_TILE_BYTES = 128 * 2**20, 512 * 2**20
 # A smaller tile costs more to begin with than to search.
 LEAST_TILE_BYTES = 4 * 2**20
-# Of the second version of control groups, as seen from within one.
-CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
-N_TILES = 2  # the one that is searched, and the next
 _MIB = 2**20
 
 
@@ -35,16 +30,16 @@ def tile_rows(
     """
     row_bytes = index.dim * index.embeddings.itemsize + 4 * (1 + window)
     # Three tensors that begin where the widest loads can; rows on both sides of a tile.
-    beside = 3 * 256 + 2 * window * row_bytes
+    beside = 3 * ALIGNMENT + 2 * window * row_bytes
     size = TILE_BYTES
     if memory_budget is not None:
         check_budget(memory_budget)
         fixed = _search_bytes(index, n_queries, k, window, device)
         one = beside + row_bytes
         least = min(max(LEAST_TILE_BYTES, one), beside + index.n_chunks * row_bytes)
-        size = min(MOST_TILE_BYTES, (memory_budget - fixed) // N_TILES)
+        size = min(MOST_TILE_BYTES, (memory_budget - fixed) // N_BUFFERS)
         if size < least:
-            rule = f"be >= {fixed + N_TILES * least} for {n_queries} queries and k = {k}"
+            rule = f"be >= {fixed + N_BUFFERS * least} for {n_queries} queries and k = {k}"
             checks.fail(ValueError, "memory_budget", rule, memory_budget)
     return max(1, (size - beside) // row_bytes)
 
@@ -91,8 +86,4 @@ def default_budget(device: torch.device) -> int:
     """Three quarters of the memory that the device has, or that a container may use."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory // 4 * 3
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if CONTAINER_LIMIT.exists():
-        limit = CONTAINER_LIMIT.read_text().strip()
-        memory = min(memory, int(limit)) if limit.isdigit() else memory  # else "max"
-    return memory // 4 * 3
+    return checks.MEMORY // 4 * 3

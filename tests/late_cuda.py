@@ -14,7 +14,7 @@ POISON = 0xFF  # NaN in every float dtype
 
 
 class RaceError(Exception):
-    """Two accesses to a buffer that no event orders."""
+    """Two accesses to a buffer that no event orders, or another misuse of the device."""
 
 
 class Clock(dict):
@@ -100,9 +100,19 @@ class LateCuda:
         monkeypatch.setattr(torch.cuda, "Event", lambda blocking: Event(self))
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.compute)
         monkeypatch.setattr(torch.cuda, "stream", self.using)
+        monkeypatch.setattr(torch.cuda, "device_of", self.on_device_of)
+        self.is_on_device = False
+
+    @contextmanager
+    def on_device_of(self, tensor):
+        self.is_on_device = True
+        yield
+        self.is_on_device = False
 
     @contextmanager
     def using(self, stream):
+        if not self.is_on_device:
+            raise RaceError("the stream of another device than the current one")
         before, self.current = self.current, stream
         yield
         self.current = before

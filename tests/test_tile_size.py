@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from scar_gpu import ChunkIndex, tile_size
+from scar_gpu import ChunkIndex, checks, tile_size
 from scar_gpu.tile_size import MOST_TILE_BYTES, TILE_BYTES, tile_rows
 from tests.backends import only_on
 
@@ -57,14 +57,17 @@ def test_a_small_index_needs_no_room_for_a_larger_one():
 
 
 @only_on("cpu")
-def test_the_default_budget_knows_of_containers(tmp_path, monkeypatch):
+def test_the_memory_of_containers(tmp_path, monkeypatch):
+    """What results must fit, and the default budget in three quarters of it."""
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(tile_size, "CONTAINER_LIMIT", limit)
-    machine = tile_size.default_budget(CPU)
+    monkeypatch.setattr(checks, "CONTAINER_LIMIT", limit)
+    machine = checks.machine_memory()
     assert machine > 2**28
-    for text, expected in (("max\n", machine), (f"{2**28}\n", 2**28 // 4 * 3)):
+    for text, expected in (("max\n", machine), (f"{2**60}\n", machine), (f"{2**28}\n", 2**28)):
         limit.write_text(text)
-        assert tile_size.default_budget(CPU) == expected
+        assert checks.machine_memory() == expected
+    monkeypatch.setattr(checks, "MEMORY", 2**28)
+    assert tile_size.default_budget(CPU) == 2**28 // 4 * 3
 
 
 PEAK = r"""

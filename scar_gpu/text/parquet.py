@@ -2,7 +2,7 @@
 
 pyarrow reads with threads of its own unless told otherwise at every call; beside PyTorch, a process
 that ends soon after may abort over them. A file on disk is mapped, since pyarrow takes a thread to
-read one as well.
+read one as well; like any mapped file it must not be truncated meanwhile.
 """
 
 from __future__ import annotations

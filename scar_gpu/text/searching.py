@@ -1,8 +1,7 @@
-"""The searches of a retriever: of the index at once, or by tiles when it exceeds a budget."""
+"""The searches of a retriever: by tiles if the matrix exceeds a budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +10,8 @@ from torch import Tensor
 
 from scar_gpu import ChunkIndex, large
 from scar_gpu.tile_size import check_budget, default_budget
+from scar_gpu.tiles import Progress
 from scar_gpu.types import Hits, SearchExpansion
-
-Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget is for rows alone, and may be any; every report of progress is printed."""
     monkeypatch.setattr(tile_size, "_search_bytes", lambda *arguments: 0)
     monkeypatch.setattr(tile_size, "LEAST_TILE_BYTES", 1)
-    monkeypatch.setattr(tile_size, "N_TILES", 1)
+    monkeypatch.setattr(tile_size, "N_BUFFERS", 1)
     monkeypatch.setattr(messages, "_SECONDS_BETWEEN_LINES", 0)
 
 
