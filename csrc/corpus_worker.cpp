@@ -47,8 +47,7 @@ void CorpusJudge::Worker::load(Range tile) {
     const int64_t row = tile.begin - halo + i;
     scales_[i] = 0 <= row && row < n_chunks ? judge_.scale(row) : 0.0f;
   }
-  has_short_rows_ =
-      std::ranges::any_of(scales_, [](float s) { return std::abs(s) > MAX_PRODUCT_SCALE; });
+  suits_product_ = std::ranges::all_of(scales_, suits_product);
   float* out = penalties_.data();
   for (int64_t slot = 0; slot < 2 * halo; ++slot)
     for (int64_t row = tile.begin; row < tile.begin + size_; ++row)
@@ -62,7 +61,7 @@ void CorpusJudge::Worker::load(Range tile) {
 
 bool CorpusJudge::Worker::run(Range tile, Range group, bool is_exact, const Results& out) {
   if (tile.begin != tile_.begin || tile.end != tile_.end) load(tile);
-  is_exact = is_exact || has_short_rows_;
+  is_exact = is_exact || !suits_product_;
   is_exact ? dot_rows(tile, group) : multiply_rows(tile, group);
   const int64_t halo = judge_.halo_, window = judge_.window_;
   // Both cosines may be off, and each of a few roundings of S, the threshold and the bound itself.

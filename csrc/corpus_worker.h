@@ -54,7 +54,7 @@ class CorpusJudge::Worker {
   std::unique_ptr<float[]> cosines_, wide_;
   // Of a tile: scales, and lam * (1 - continuity) per offset, NaN where there is no neighbour.
   std::vector<float> scales_, penalties_;
-  bool has_short_rows_ = false;  // for which a product says nothing
+  bool suits_product_ = true;  // every row of them
   std::vector<uint32_t> close_[2];
   std::vector<Open> open_;
 };

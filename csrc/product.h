@@ -1,6 +1,8 @@
 // Matrix products by the BLAS that PyTorch uses: fast, and near canonical scores.
 #pragma once
 
+#include <cmath>
+
 #include "tensors.h"
 
 namespace scar_gpu {
@@ -16,9 +18,12 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out);
 // in bfloat16 or TF32; factors of full precision times 1 show it.
 bool product_is_exact();
 
-// Rows of larger scales are too short for a product: its terms may be subnormal, and lose more than
-// unit vectors explain.
-inline constexpr float MAX_PRODUCT_SCALE = 0x1p80f;
+// Whether a product says anything about a row of this scale. The terms of a shorter one may be
+// subnormal, and lose more than unit vectors explain; sums over a longer one may overflow halfway.
+inline bool suits_product(float scale) {
+  const float size = std::abs(scale);
+  return size == 0 || (0x1p-126f <= size && size <= 0x1p80f);
+}
 
 // By how much a product of unit vectors and their canonical score differ at most: the product is
 // within dim * 2^-24 of the exact sum, whatever its order; the score sums dim / 32 terms per lane,

@@ -62,7 +62,7 @@ bool Searcher::Filter::load(Range tile) {
   for (int64_t row = tile.begin; row < tile.end; ++row) {
     const float scale = searcher_.scale(row);
     // What is NaN passes.
-    scales_[row - tile.begin] = std::abs(scale) <= MAX_PRODUCT_SCALE ? scale : NOT_A_NUMBER;
+    scales_[row - tile.begin] = suits_product(scale) ? scale : NOT_A_NUMBER;
   }
   if (is_wanted && wide_)
     for (int64_t row = tile.begin; row < tile.end; ++row)

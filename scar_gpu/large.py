@@ -51,7 +51,7 @@ def search(
             tiles lie in the host's pinned memory. Default: tiles of 128 MiB; a budget has tiles of
             up to 512 MiB.
         progress: called after every tile with the rows searched so far, and all rows; on a GPU,
-            given to it so far. Whatever it raises ends the search.
+            given to it so far. Never for an index without rows. Whatever it raises ends the search.
 
     Returns:
         Hits(ids [B, k] int64, scores [B, k] float32), those of `ChunkIndex.search` on the device

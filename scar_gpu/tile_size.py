@@ -1,5 +1,6 @@
 """How many rows a tile of a search may have within a budget of memory."""
 
+import numpy as np
 import torch
 
 from scar_gpu import checks
@@ -37,7 +38,7 @@ def tile_rows(
         fixed = _search_bytes(index, n_queries, k, window, device)
         one = beside + row_bytes
         least = min(max(LEAST_TILE_BYTES, one), beside + index.n_chunks * row_bytes)
-        size = min(MOST_TILE_BYTES, (memory_budget - fixed) // N_BUFFERS)
+        size = min(MOST_TILE_BYTES, (int(memory_budget) - fixed) // N_BUFFERS)
         if size < least:
             rule = f"be >= {fixed + N_BUFFERS * least} for {n_queries} queries and k = {k}"
             checks.fail(ValueError, "memory_budget", rule, memory_budget)
@@ -76,7 +77,7 @@ def check_budget(memory_budget: int | None) -> None:
     """Refuse what is no number of bytes."""
     if memory_budget is None:
         return
-    if isinstance(memory_budget, bool) or not isinstance(memory_budget, int):
+    if isinstance(memory_budget, bool) or not isinstance(memory_budget, (int, np.integer)):
         checks.fail(TypeError, "memory_budget", "be an int", type(memory_budget).__name__)
     if memory_budget < 1:
         checks.fail(ValueError, "memory_budget", "be >= 1", memory_budget)

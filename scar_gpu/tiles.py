@@ -51,6 +51,8 @@ def ask(
 ) -> Asked:
     """Check the arguments and bring the queries to the device that searches."""
     checks.check_result("index", index, ChunkIndex)
+    if progress is not None and not callable(progress):
+        checks.fail(TypeError, "progress", "be callable", type(progress).__name__)
     window = index._table(window).shape[0]
     own = index.embeddings.device
     place = own
@@ -90,7 +92,7 @@ def tiles(asked: Asked) -> Generator[Tile, None, None]:
             yield Tile(tile, _within(asked, start, end, low), low)
             source.done(number)
             reading.extend(islice(ahead, 1))
-            if asked.progress is not None:
+            if asked.progress is not None and n_chunks:
                 asked.progress(end, n_chunks)
     finally:
         reader.shutdown(cancel_futures=True)

@@ -176,3 +176,12 @@ def row_too_short_for_a_product(dim):
     query = torch.full((dim,), 2.0**-4)
     query[0] = 0
     return row, query
+
+
+def row_too_long_for_a_product(dim):
+    """(row, query) of a small cosine: in order, the sum of their product overflows halfway."""
+    row, query = torch.zeros(dim), torch.zeros(dim)
+    half = dim // 2
+    row[:3], row[half : half + 3], row[5] = -3e38, 3e38, 3e38
+    query[:3], query[half : half + 3], query[5] = 0.7, 0.7, 0.9
+    return row, query

@@ -102,6 +102,28 @@ def test_nothing_to_find_or_to_ask(device, in_tiles_of):
     )
 
 
+def test_an_index_without_rows_has_no_progress(device):
+    """A share of nothing would divide by zero."""
+    import scar_gpu
+    from scar_gpu import large
+
+    index = scar_gpu.ChunkIndex.build(torch.empty(0, 8), device=device)
+    queries = torch.randn(2, 8, device=device)
+    large.search(index, queries, 3, progress=lambda done, rows: done / rows)
+
+
+def test_progress_that_cannot_be_called(device, in_tiles_of):
+    """Refused before a tile is searched."""
+    import scar_gpu
+    from scar_gpu import large
+
+    index = scar_gpu.ChunkIndex.build(torch.eye(8), device=device)
+    in_tiles_of(None)  # which no search gets to
+    for search in (large.search, large.search_expand):
+        with pytest.raises(TypeError, match=r"^progress must be callable, got int$"):
+            search(index, torch.eye(8, device=device), 3, progress=7)
+
+
 def test_progress_counts_rows_and_may_stop(device, in_tiles_of):
     from scar_gpu import large
 

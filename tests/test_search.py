@@ -17,6 +17,7 @@ from tests.corpora import (
     level_rows,
     random_corpus,
     random_queries,
+    row_too_long_for_a_product,
     row_too_short_for_a_product,
     seeded,
     sign_corpus,
@@ -172,6 +173,27 @@ def test_rows_too_short_for_a_product(run):
     ids, scores = run("search", queries, rows, 1, **known)
     assert_equal(ids, expected[0])
     assert_same_bits(scores, expected[1])
+
+
+@only_on("cpu")
+def test_a_row_too_long_for_a_product(run):
+    import scar_gpu
+
+    row, query = row_too_long_for_a_product(64)
+    rows = torch.zeros(40, 64)
+    rows[:, 7] = 1
+    rows[30] = row
+    scale = run("row_scale", rows)
+    assert 0 < float(scale[30]) < torch.finfo(torch.float32).tiny
+    ids, scores = run("search", query.repeat(20, 1), rows, 1, row_scale=scale)
+    assert ids.tolist() == [[30]] * 20
+    assert_same_bits(scores, canonical(run, query[None], rows, scale)[:, 30:31].repeat(20, 1))
+    for batch in (1, 20):
+        table, asked = torch.ones(1, 40), query.repeat(batch, 1)
+        bits = scar_gpu.corpus_masks(asked, rows, table, row_scale=scale, lam=0.0).bits
+        assert scar_gpu.unpack_masks(bits, 40)[:, 1].nonzero().tolist() == [
+            [b, 29] for b in range(batch)
+        ]
 
 
 def test_threads(run, threads, backend):

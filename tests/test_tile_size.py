@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -48,6 +49,19 @@ def test_tiles_fill_the_budget(dtype, dim, window):
     for budget, most in ((None, TILE_BYTES), (2**40, MOST_TILE_BYTES)):
         rows = tile_rows(index, 1000, 10, window, CPU, budget)
         assert most - (2 * window + 1) * row - 768 < rows * row <= most
+
+
+@only_on("cpu")
+def test_a_budget_may_be_an_integer_of_numpy():
+    index = index_of(10**6, 16)
+    sizes = [tile_rows(index, 1, 1, 1, CPU, kind(10**8)) for kind in (int, np.int32, np.uint64)]
+    assert len(set(sizes)) == 1
+    assert type(sizes[2]) is int
+    with pytest.raises(ValueError, match="memory_budget must be >= 1, got -3"):
+        tile_rows(index, 1, 1, 1, CPU, np.int64(-3))
+    for wrong in (True, np.True_, 1e9, np.float64(1e9), "1GB"):
+        with pytest.raises(TypeError, match="memory_budget must be an int, got"):
+            tile_rows(index, 1, 1, 1, CPU, wrong)
 
 
 @only_on("cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -111,8 +112,9 @@ def bytes_of(size: str | None) -> int | None:
     if found is None or (found[3] and not found[2]):
         raise ValueError(f"memory-budget must be a size such as 512MiB or 8GB, got {size!r}")
     number, unit, is_binary = found.groups()
+    # A float would end at 309 digits.
     n_bytes = int(
-        float(number) * (1024 if is_binary else 1000) ** "_kmgt".index(unit.lower() or "_")
+        Decimal(number) * (1024 if is_binary else 1000) ** "_kmgt".index(unit.lower() or "_")
     )
     if n_bytes < 1:
         raise ValueError(f"memory-budget must be at least one byte, got {size!r}")

@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM: both end a command as an exception does, so that it cleans up."""
+"""Ctrl-C and SIGTERM: both end a command as an exception does, so that it cleans up.
+
+So does SIGHUP, the end of a terminal, unless it is ignored.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ _raised: BaseException | None = None
 
 
 def handle_signals() -> None:
-    """Let both signals raise, and remember what they raised for `check_interrupted`."""
+    """Let the signals raise, and remember what they raised for `check_interrupted`."""
     # The default of SIGTERM would end the process with its temporary files in place.
     signal.signal(signal.SIGTERM, _stop)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not behind nohup
+        signal.signal(signal.SIGHUP, _stop)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
 

@@ -17,6 +17,13 @@ from scar_gpu.cli.signals import handle_signals
 from tests.text.word_embedder import WordEmbedder
 
 ROOT = Path(__file__).parents[2]
+# As from a terminal, even if the tests run behind nohup.
+MAIN = """
+import signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from scar_gpu.cli.main import main
+main()
+"""
 
 
 class Slow(WordEmbedder):
@@ -33,7 +40,7 @@ class Slow(WordEmbedder):
         return super().encode(texts)
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_leaves_no_half_written_file(
     index: Path, tmp_path: Path, name: str, code: int
 ) -> None:
@@ -42,7 +49,7 @@ def test_a_signal_leaves_no_half_written_file(
     arguments = ["retrieve", str(index), str(queries), "-o", str(tmp_path / "out.jsonl")]
     options = ["--model", f"{__name__}:Slow", "--batch-size", "1"]
     process = subprocess.Popen(
-        [sys.executable, "-c", "from scar_gpu.cli.main import main; main()", *arguments, *options],
+        [sys.executable, "-c", MAIN, *arguments, *options],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -63,15 +70,22 @@ def test_a_signal_leaves_no_half_written_file(
 
 
 @pytest.mark.parametrize(
-    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+    ("number", "error"),
+    [
+        (signal.SIGINT, KeyboardInterrupt),
+        (signal.SIGTERM, SystemExit),
+        (signal.SIGHUP, SystemExit),
+    ],
 )
 def test_a_signal_that_a_library_swallows_still_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals, error: type[BaseException]
 ) -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    known = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(each) for each in known]
     monkeypatch.setattr("scar_gpu.cli.signals._raised", None)
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         handle_signals()
         with progress("waiting") as show:
             show(1, None)
@@ -79,10 +93,11 @@ def test_a_signal_that_a_library_swallows_still_ends_the_command(
                 signal.raise_signal(number)
             with pytest.raises(error):
                 show(2, None)
-        # Where Ctrl-C is ignored, as behind nohup, it stays so.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        handle_signals()
-        signal.raise_signal(signal.SIGINT)
+        # Where they are ignored, as behind nohup, they stay so.
+        for ignored in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(ignored, signal.SIG_IGN)
+            handle_signals()
+            signal.raise_signal(ignored)
     finally:
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])
+        for each, handler in zip(known, before, strict=True):
+            signal.signal(each, handler)

@@ -125,7 +125,7 @@ def test_a_matrix_larger_than_the_budget_of_a_real_search(
     ("size", "expected"),
     [(None, None), ("1", 1), ("4096", 4096), ("12B", 12), ("1k", 1000), ("1KiB", 1024),
      ("512MiB", 2**29), ("1.5GiB", 3 * 2**29), ("8GB", 8 * 10**9), ("8G", 8 * 10**9),
-     (" 2 Ti ", 2**41)],
+     (" 2 Ti ", 2**41), ("512mib", 2**29), ("9" * 400, 10**400)],
 )  # fmt: skip
 def test_sizes(size: str | None, expected: int | None) -> None:
     assert bytes_of(size) == expected
