@@ -6,11 +6,16 @@ the cores busy throughout: threads of ours that wait for each other then wait fo
 functions do more than others. So their share is measured too, and a run is quiet or says it is not.
 """
 
+import math
 import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+# One call of microseconds after seconds of another function would tell how long threads take to
+# wake up.
+LEAST_SECONDS = 0.03
 
 
 @dataclass(frozen=True)
@@ -53,24 +58,32 @@ class OtherProcesses:
 
 
 def interleaved(
-    functions: Mapping[str, Callable[[], object]], rounds: int, calls: int = 1
+    functions: Mapping[str, Callable[[], object]], rounds: int, calls: int | None = None
 ) -> dict[str, Rounds]:
-    """Time every function once per round, `calls` calls each, after one warm-up round."""
+    """Time every function once per round, after a warm-up round.
+
+    In a round a function is called `calls` times, or as often as fills LEAST_SECONDS.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     others = OtherProcesses()
-    for round_number in range(rounds + 1):
+    warm = {name: _time(function, calls or 1) for name, function in functions.items()}
+    counts = {name: calls or max(1, math.ceil(LEAST_SECONDS / warm[name])) for name in functions}
+    for _ in range(rounds):
         for name, function in functions.items():
-            begin = time.perf_counter()
-            for _ in range(calls):
-                function()
-            elapsed = (time.perf_counter() - begin) / calls
-            if round_number:
-                seconds[name].append(elapsed)
+            seconds[name].append(_time(function, counts[name]))
     share = others.share()
     return {
         name: Rounds(**vars(timing(values)), seconds=tuple(values), others=share)
         for name, values in seconds.items()
     }
+
+
+def _time(function: Callable[[], object], calls: int) -> float:
+    """Seconds per call."""
+    begin = time.perf_counter()
+    for _ in range(calls):
+        function()
+    return max(time.perf_counter() - begin, 1e-9) / calls
 
 
 def timing(values: list[float]) -> Timing:

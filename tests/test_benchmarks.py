@@ -65,6 +65,20 @@ def test_a_ratio_is_that_of_the_same_rounds():
     assert [len(each.seconds) for each in timings.values()] == [4, 4]
 
 
+def test_short_functions_are_called_often():
+    counts = {"short": 0, "long": 0}
+
+    def call(name: str, seconds: float) -> None:
+        counts[name] += 1
+        time.sleep(seconds)
+
+    functions = {"short": lambda: call("short", 0.003), "long": lambda: call("long", 0.1)}
+    timings = interleaved(functions, rounds=2)
+    assert counts["long"] == 1 + 2
+    assert 1 + 2 * 3 <= counts["short"] <= 1 + 2 * 10
+    assert 10 < timings["long"].over(timings["short"]) < 34
+
+
 def test_a_busy_neighbour_is_seen():
     others = OtherProcesses()
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
