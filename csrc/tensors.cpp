@@ -132,7 +132,7 @@ Tensor allocate(std::initializer_list<int64_t> shape, ScalarType dtype) {
     fail<std::runtime_error>("a result of shape [", sizes.str(), "] does not fit memory");
   }
   Tensor tensor(result);
-  if (results_poisoned) [[unlikely]]
+  if (results_poisoned && tensor.numel() > 0) [[unlikely]]
     poison(tensor, dtype, tensor.numel());
   return tensor;
 }
