@@ -58,12 +58,11 @@ void CorpusJudge::run(uint32_t* bits, float* relevance) {
     const int64_t n_groups = (count + MAX_GROUP - 1) / MAX_GROUP;
     const int64_t group = (count + n_groups - 1) / n_groups;
     const int64_t n_threads = torch::stable::get_num_threads();
-    const int64_t size = Worker(*this, group, n_threads).tile_size();
+    const int64_t size = Worker::tile_size(*this, group, n_threads);
     const int64_t n_items = (rows_.count() + size - 1) / size * n_groups;
     // Threads take items as they get to them, so that none waits for a slower one.
     std::atomic<int64_t> next = 0;
-    parallel_for(std::min(n_threads, n_items), 1, [&](int64_t from, int64_t to) {
-      if (from == to) return;
+    parallel_for(std::min(n_threads, n_items), 1, [&](int64_t, int64_t) {
       Worker worker(*this, group, n_threads);
       for (int64_t item; (item = next.fetch_add(1, std::memory_order_relaxed)) < n_items;) {
         const int64_t begin = item / n_groups * size, low = item % n_groups * group;

@@ -23,19 +23,26 @@ constexpr float NOT_A_NUMBER = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
+int64_t CorpusJudge::Worker::tile_size(const CorpusJudge& judge, int64_t group, int64_t n_threads) {
+  const Rows& rows = judge.rows_;
+  const int64_t widened = rows.is_float32() ? 1 : padded(rows.dim());
+  const int64_t entries = std::max({group, 2 * judge.halo_, widened});
+  const int64_t room = std::min(TILE_BYTES, ALL_TILE_BYTES / n_threads);
+  const int64_t most = room / (4 * entries) - 2 * judge.halo_;
+  const int64_t needed = (std::max<int64_t>(rows.count(), 1) + 31) / 32 * 32;
+  return std::min(needed, std::clamp<int64_t>(most / 32 * 32, MIN_TILE, MAX_TILE));
+}
+
 CorpusJudge::Worker::Worker(const CorpusJudge& judge, int64_t group, int64_t n_threads)
-    : judge_(judge), rows_(judge.rows_), row_stride_(padded(rows_.dim())) {
-  const int64_t halo = judge.halo_;
-  const int64_t entries =
-      std::max({group, 2 * halo, rows_.is_float32() ? int64_t{1} : row_stride_});
-  const int64_t most = std::min(TILE_BYTES, ALL_TILE_BYTES / n_threads) / (4 * entries) - 2 * halo;
-  const int64_t needed = (std::max<int64_t>(rows_.count(), 1) + 31) / 32 * 32;
-  size_ = std::min(needed, std::clamp<int64_t>(most / 32 * 32, MIN_TILE, MAX_TILE));
-  stride_ = size_ + 2 * halo;
+    : judge_(judge),
+      rows_(judge.rows_),
+      size_(tile_size(judge, group, n_threads)),
+      stride_(size_ + 2 * judge.halo_),
+      row_stride_(padded(rows_.dim())) {
   cosines_.reset(new float[group * stride_]);
   wide_.reset(rows_.is_float32() ? nullptr : new float[stride_ * row_stride_]);
   scales_.resize(stride_);
-  penalties_.resize(2 * halo * size_);
+  penalties_.resize(2 * judge.halo_ * size_);
   for (auto& close : close_) close.resize(size_ / 32);
 }
 

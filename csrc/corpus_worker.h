@@ -14,7 +14,8 @@ class CorpusJudge::Worker {
  public:
   // One of n_threads that do the same.
   Worker(const CorpusJudge& judge, int64_t group, int64_t n_threads);
-  int64_t tile_size() const { return size_; }
+  // Rows of its tiles.
+  static int64_t tile_size(const CorpusJudge& judge, int64_t group, int64_t n_threads);
   // Writes the results of a group of the block's queries; with canonical scores alone, or with a
   // product: false when one is seen to be farther off than rows of unit length explain.
   bool run(Range tile, Range group, bool is_exact, const Results& out);
