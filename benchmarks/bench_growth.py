@@ -14,7 +14,7 @@ import pytest
 import torch
 from bench_rank_fusion import random_lists
 from corpus import Corpus
-from measure import interleaved
+from measure import in_turn, interleaved
 from sizes import FULL, QUICK, TINY, Size
 
 import scar_gpu
@@ -45,7 +45,7 @@ def expansion(case: dict[str, int]) -> Callable[[], object]:
         queries[:2], index.embeddings, index.continuity, hits[:2], row_scale=index.row_scale
     )
     assert torch.equal(index.scar_expand(queries[:2], hits[:2]).ids, expected.ids)
-    return lambda: index.scar_expand(queries, hits)
+    return in_turn([partial(index.scar_expand, queries, hits) for hits in corpus.batches])
 
 
 def search(case: dict[str, int]) -> Callable[[], object]:

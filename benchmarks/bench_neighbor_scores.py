@@ -1,19 +1,19 @@
 """neighbor_scores against eager PyTorch: gather the rows, einsum, threshold."""
 
+from functools import partial
+
 import torch
-from measure import interleaved
+from measure import in_turn, interleaved
 from peers.judgements import eager
 
 TARGETS = {"fp32": 9, "fp16": 12}
 
 
 def test_neighbor_scores(corpus, size, report, benchmark):
-    index, queries, hits = corpus.index, corpus.queries, corpus.hits
-
-    def ours():
-        return index.neighbor_scores(queries, hits)
-
-    result, with_torch = ours(), eager(index, queries, hits)
+    index, queries = corpus.index, corpus.queries
+    ours = in_turn([partial(index.neighbor_scores, queries, hits) for hits in corpus.batches])
+    with_torch = in_turn([eager(index, queries, hits) for hits in corpus.batches])
+    result = ours()
     relevance, scores, mask = with_torch()
     torch.testing.assert_close(result.relevance, relevance, atol=1e-6, rtol=0)
     torch.testing.assert_close(result.scores, scores, atol=1e-6, rtol=0)
@@ -25,7 +25,7 @@ def test_neighbor_scores(corpus, size, report, benchmark):
         3 * size.rounds,  # seconds, so that no moment decides
     )
     time = timings["ours"]
-    rows_read = hits.numel() * (2 * size.window + 1)
+    rows_read = corpus.hits.numel() * (2 * size.window + 1)
     bytes_read = rows_read * size.dim * index.embeddings.element_size()
     work = f"neighbor_scores {corpus.name}"
     speedup = timings["eager"].over(time)

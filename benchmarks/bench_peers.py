@@ -6,12 +6,15 @@ same answer: sets of rows for windows and searches, scores for judgements, order
 fusions.
 """
 
+import dataclasses
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from bench_rank_fusion import random_lists
 from corpus import Corpus
-from measure import interleaved
+from measure import in_turn, interleaved
 from peers.fusions import FUSIONS
 from peers.judgements import JUDGES
 from peers.pins import is_installed
@@ -58,10 +61,12 @@ def add_rows(report, benchmark, work, functions, ours, rounds):
     benchmark.pedantic(ours, rounds=2)
 
 
-def test_windows(small_corpus, shape, report, benchmark):
-    index = small_corpus.index
+def test_windows(shape, report, benchmark):
+    # No matrix is read, and the slowest peer searches its whole store for every hit.
     n_queries = max(4, shape.n_queries // 256)
-    hits = small_corpus.hits[:n_queries]
+    shape = dataclasses.replace(shape, n_chunks=shape.n_chunks // 10, n_queries=n_queries)
+    corpus = Corpus.random(shape, torch.float32, "fp32")
+    index, hits = corpus.index, corpus.hits
 
     def ours():
         return index.window_expand(hits, before=1, after=1).ids
@@ -75,12 +80,10 @@ def test_windows(small_corpus, shape, report, benchmark):
 
 
 def test_judgements(small_corpus, shape, report, benchmark):
-    index, queries, hits = small_corpus.index, small_corpus.queries, small_corpus.hits
-
-    def ours():
-        return index.neighbor_scores(queries, hits)
-
-    functions = set_up(JUDGES, index, queries, hits)
+    index, queries, batches = small_corpus.index, small_corpus.queries, small_corpus.batches
+    ours = in_turn([partial(index.neighbor_scores, queries, hits) for hits in batches])
+    of_batches = [set_up(JUDGES, index, queries, hits) for hits in batches]
+    functions = {name: in_turn([each[name] for each in of_batches]) for name in of_batches[0]}
     expected = ours()
     far = (expected.scores - 0.8 * expected.relevance[..., None]).abs() > 1e-5
     for name, function in functions.items():
@@ -126,4 +129,4 @@ def test_searches(small_corpus, shape, report, benchmark):
         # near-ties at the k-th place may fall either way
         assert (ids == expected).float().mean() > 0.999, name
     work = f"search N={index.n_chunks} B={len(queries)} k={k}"
-    add_rows(report, benchmark, work, functions, ours, rounds=3)
+    add_rows(report, benchmark, work, functions, ours, min(shape.rounds, 3))

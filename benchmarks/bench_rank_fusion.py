@@ -1,6 +1,4 @@
-"""rank_fusion against ranx, a torch sort/scatter version and a Python dict version. A call of 2,000
-queries is so short that pages of memory which malloc has given back decide: from one process to the
-next its ratios differ by up to three times.
+"""rank_fusion against ranx, a torch sort/scatter version and a Python dict version.
 
 ranx is measured where it is installed (`make peers` does that), after a warm-up call and with its
 run objects built beforehand.

@@ -1,24 +1,21 @@
 """scar_expand against neighbor_scores alone at full size, and one small call of each."""
 
+from functools import partial
+
 import pytest
 import torch
 from corpus import Corpus
-from measure import interleaved
+from measure import in_turn, interleaved
 from sizes import SMALL, TINY
 
 import scar_gpu
 
 
 def test_scar_expand(corpus, size, report, benchmark):
-    index, queries, hits = corpus.index, corpus.queries, corpus.hits
-
-    def ours():
-        return index.scar_expand(queries, hits)
-
-    def scores():
-        return index.neighbor_scores(queries, hits)
-
-    for actual, expected in zip(ours(), scar_gpu.expand(hits, scores()), strict=True):
+    index, queries, batches = corpus.index, corpus.queries, corpus.batches
+    ours = in_turn([partial(index.scar_expand, queries, hits) for hits in batches])
+    scores = in_turn([partial(index.neighbor_scores, queries, hits) for hits in batches])
+    for actual, expected in zip(ours(), scar_gpu.expand(corpus.hits, scores()), strict=True):
         assert torch.equal(actual, expected)
 
     timings = interleaved({"ours": ours, "scores": scores}, size.rounds)

@@ -30,7 +30,8 @@ LARGE_BATCH, LARGE_BATCH_ROWS = 4096, 100_000
 
 def own_size(size: Size) -> Size:
     full = dataclasses.replace(FULL, n_chunks=500_000, rounds=5)
-    return {FULL: full, QUICK: dataclasses.replace(QUICK, n_chunks=50_000)}.get(size, TINY)
+    quick = dataclasses.replace(QUICK, n_chunks=50_000, n_queries=1024)
+    return {FULL: full, QUICK: quick}.get(size, TINY)
 
 
 @pytest.fixture(scope="module", params=["fp32", "fp16"])

@@ -9,6 +9,7 @@ from torch import Tensor
 import scar_gpu
 
 ROWS_AT_ONCE = 100_000
+BATCHES = 4
 
 
 @dataclass
@@ -18,7 +19,12 @@ class Corpus:
     name: str
     index: scar_gpu.ChunkIndex
     queries: Tensor
-    hits: Tensor
+    batches: list[Tensor]  # of hits, each for all queries
+
+    @property
+    def hits(self) -> Tensor:
+        """The first batch."""
+        return self.batches[0]
 
     @classmethod
     def random(cls, size: Size, dtype: torch.dtype, name: str) -> "Corpus":
@@ -30,9 +36,12 @@ class Corpus:
         n_docs = -(-size.n_chunks // size.chunks_per_doc)
         offsets = (torch.arange(n_docs + 1) * size.chunks_per_doc).clamp(max=size.n_chunks)
         queries = torch.randn(size.n_queries, size.dim, generator=generator)
-        hits = torch.randint(size.n_chunks, (size.n_queries, size.k), generator=generator)
+        batches = [
+            torch.randint(size.n_chunks, (size.n_queries, size.k), generator=generator)
+            for _ in range(BATCHES)
+        ]
         index = scar_gpu.ChunkIndex.build(rows, offsets, window=size.window)
-        return cls(name, index, queries, hits)
+        return cls(name, index, queries, batches)
 
     @property
     def matrix_bytes(self) -> int:

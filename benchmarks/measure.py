@@ -1,21 +1,26 @@
 """Timing by interleaved rounds, so that a drifting machine does not decide a ratio.
 
-A ratio is the median of the rounds' ratios: what slows the machine for a while slows both sides of
-a round, but moves a median of one side alone. It does not help against other processes that keep
-the cores busy throughout: threads of ours that wait for each other then wait for them, which some
-functions do more than others. So their share is measured too, and a run is quiet or says it is not.
+What is timed follows an untimed call of the same function: it finds the caches, its pages and its
+threads as a call of its own left them, not as another function did. A ratio is the median of the
+rounds' ratios: what slows the machine for a while slows both sides of a round, but moves a median
+of one side alone. It does not help against other processes that keep the cores busy throughout:
+threads of ours that wait for each other then wait for them, which some functions do more than
+others. So their share is measured too, and a run is quiet or says it is not.
 """
 
-import math
+import itertools
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 # One call of microseconds after seconds of another function would tell how long threads take to
 # wake up.
 LEAST_SECONDS = 0.03
+# Longer calls leave nothing of others in the caches before they are over.
+WARM_UP_SECONDS = 3
 
 
 @dataclass(frozen=True)
@@ -66,16 +71,39 @@ def interleaved(
     """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     others = OtherProcesses()
-    warm = {name: _time(function, calls or 1) for name, function in functions.items()}
-    counts = {name: calls or max(1, math.ceil(LEAST_SECONDS / warm[name])) for name in functions}
+    slices = {name: _slice(function, calls) for name, function in functions.items()}
     for _ in range(rounds):
         for name, function in functions.items():
-            seconds[name].append(_time(function, counts[name]))
+            count, estimate = slices[name]
+            if estimate < WARM_UP_SECONDS:
+                function()
+            seconds[name].append(_time(function, count))
     share = others.share()
     return {
         name: Rounds(**vars(timing(values)), seconds=tuple(values), others=share)
         for name, values in seconds.items()
     }
+
+
+def in_turn(functions: Sequence[Callable[[], object]]) -> Callable[[], Any]:
+    """One function that calls the next of `functions` every time, beginning with the first.
+
+    For work on a part of the data: so that no call finds in cache what the last one read.
+    """
+    turns = itertools.cycle(functions)
+    return lambda: next(turns)()
+
+
+def _slice(function: Callable[[], object], calls: int | None) -> tuple[int, float]:
+    """How many calls a slice has, and about how many seconds each takes."""
+    count = calls or 1
+    seconds = _time(function, 1)  # the first call, which may take far longer than others
+    if seconds < WARM_UP_SECONDS:
+        seconds = _time(function, count)
+    while calls is None and seconds * count < LEAST_SECONDS:
+        count *= 2
+        seconds = _time(function, count)
+    return count, seconds
 
 
 def _time(function: Callable[[], object], calls: int) -> float:

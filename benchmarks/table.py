@@ -20,7 +20,7 @@ KEY_ROWS = (
     ("neighbor_scores", "neighbor_scores fp32", "eager gather + einsum"),
     ("neighbor_scores", "neighbor_scores fp16", "eager gather + einsum"),
     ("scar_expand", "scar_expand B=1 K=5, in cache", "one torch.mul"),
-    ("rank_fusion", "rank_fusion B=100000 L=2 K=100", "a torch sort/scatter version"),
+    ("rank_fusion", "rank_fusion B=2000 L=2 K=100", "ranx"),
     ("search_expand", "search_expand fp32 N=500000 B=256 k=10", "our time over bare GEMM"),
     ("search_expand", "search_expand fp32 N=500000 B=256 k=10", "our time over FAISS with BLAS"),
 )
@@ -33,10 +33,12 @@ HEAD = """# Performance
 
 Written by `make bench`, from `{source}`. Every figure is the median of the ratios
 of one interleaved run's rounds, so that a drifting machine does not decide it; other processes must
-leave the cores alone all the same. Times and rates say something about one machine and are not
-kept. A row against a rival gives the rival's time over ours: below 1 the rival is faster. "Our time
-over", targets with <=, and rows against our own operations are the other way round: our time over
-the other's. Losing rows come first in each section: missed targets, then faster rivals.
+leave the cores alone all the same. What is timed follows an untimed call of the same function, and
+what reads some of the rows reads others every time. Times and rates say something about one machine
+and are not kept. A row against a rival gives the rival's time over ours: below 1 the rival is
+faster. "Our time over", targets with <=, and rows against our own operations are the other way
+round: our time over the other's. Losing rows come first in each section: missed targets, then
+faster rivals.
 
 Benchmarks of operations first compare their result with the reference, a rival's or the ordinary
 functions'; matrices are larger than the caches unless a row says "in cache"; rivals are set up

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import bench_memory
 import bench_parameter_sweep
 import bench_rank_fusion
+import measure
 import pytest
 import table
 from measure import OtherProcesses, Rounds, interleaved
@@ -70,13 +71,25 @@ def test_short_functions_are_called_often():
 
     def call(name: str, seconds: float) -> None:
         counts[name] += 1
-        time.sleep(seconds)
+        # the very first call takes longer than all of a slice
+        time.sleep(0.05 if counts["short"] == 1 else seconds)
 
     functions = {"short": lambda: call("short", 0.003), "long": lambda: call("long", 0.1)}
     timings = interleaved(functions, rounds=2)
-    assert counts["long"] == 1 + 2
-    assert 1 + 2 * 3 <= counts["short"] <= 1 + 2 * 10
+    assert counts["long"] == 2 + 2 * 2
+    assert counts["short"] > 2 * 4  # not as often as the first call says
     assert 10 < timings["long"].over(timings["short"]) < 34
+
+
+def test_what_is_timed_follows_a_call_of_the_same_function(monkeypatch):
+    calls = []
+    functions = {name: lambda name=name: calls.append(name) for name in "ab"}
+    interleaved(functions, rounds=2, calls=2)
+    assert "".join(calls) == "aaabbb" + "aaabbb" * 2
+    monkeypatch.setattr(measure, "WARM_UP_SECONDS", 0)  # everything is too long for it
+    calls.clear()
+    interleaved(functions, rounds=1, calls=2)
+    assert "".join(calls) == "abaabb"
 
 
 def test_a_busy_neighbour_is_seen():
