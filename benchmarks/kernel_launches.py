@@ -198,6 +198,7 @@ def search(
             k,
             torch.empty(n_chunks) if is_scaled else None,
             torch.empty(n_queries, 2, dtype=torch.int64) if is_ranged else None,
+            None,
         ),
         traffic.search(n_queries, n_chunks, k, dim * dtype.itemsize, dim * query_dtype.itemsize),
     )

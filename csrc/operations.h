@@ -36,7 +36,8 @@ ExpansionTensors window_expand(const Tensor& hits, const Tensor& doc_offsets, in
 ExpansionTensors spans(const Tensor& ids, const Tensor& doc_offsets);
 
 std::tuple<Tensor, Tensor> search(const Tensor& queries, const Tensor& embeddings, int64_t k,
-                                  OptionalTensor row_scale, OptionalTensor row_ranges);
+                                  OptionalTensor row_scale, OptionalTensor row_ranges,
+                                  OptionalTensor min_scores);
 
 // The hits, the judgement of their neighbours, and the expansion.
 using SearchExpansionTensors =
@@ -45,7 +46,8 @@ using SearchExpansionTensors =
 SearchExpansionTensors search_expand(const Tensor& queries, const Tensor& embeddings,
                                      const Tensor& continuity, int64_t k, double lam, double gamma,
                                      bool contiguous, OptionalTensor row_scale,
-                                     OptionalTensor row_ranges, bool document_order);
+                                     OptionalTensor row_ranges, OptionalTensor min_scores,
+                                     bool document_order);
 
 std::tuple<Tensor, Tensor> corpus_masks(const Tensor& queries, const Tensor& embeddings,
                                         const Tensor& continuity, double lam, double gamma,

@@ -6,8 +6,9 @@
 namespace scar_gpu {
 
 std::tuple<Tensor, Tensor> search(const Tensor& queries, const Tensor& embeddings, int64_t k,
-                                  OptionalTensor row_scale, OptionalTensor row_ranges) {
-  Searcher searcher(queries, embeddings, k, row_scale, row_ranges);
+                                  OptionalTensor row_scale, OptionalTensor row_ranges,
+                                  OptionalTensor min_scores) {
+  Searcher searcher(queries, embeddings, k, row_scale, row_ranges, min_scores);
   const Tensor ids = allocate({queries.size(0), k}, ScalarType::Long);
   const Tensor scores = allocate({queries.size(0), k}, ScalarType::Float);
   searcher.run(data<int64_t>(ids), data<float>(scores));

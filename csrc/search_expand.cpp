@@ -9,8 +9,9 @@ namespace scar_gpu {
 SearchExpansionTensors search_expand(const Tensor& queries, const Tensor& embeddings,
                                      const Tensor& continuity, int64_t k, double lam, double gamma,
                                      bool contiguous, OptionalTensor row_scale,
-                                     OptionalTensor row_ranges, bool document_order) {
-  Searcher searcher(queries, embeddings, k, row_scale, row_ranges);
+                                     OptionalTensor row_ranges, OptionalTensor min_scores,
+                                     bool document_order) {
+  Searcher searcher(queries, embeddings, k, row_scale, row_ranges, min_scores);
   const int64_t n_queries = queries.size(0), window = Layout(continuity, "continuity", 2).sizes[0];
   const int64_t width = expansion_width(k, window, window), n = 2 * window;
   const Tensor ids = allocate({n_queries, k}, ScalarType::Long);

@@ -10,7 +10,6 @@ namespace scar_gpu {
 
 namespace {
 
-constexpr float INF = std::numeric_limits<float>::infinity();
 constexpr float NOT_A_NUMBER = std::numeric_limits<float>::quiet_NaN();
 // A thread's room for the products of a tile of rows with a group of queries, and that of all
 // threads. As much again for rows widened.
@@ -73,10 +72,10 @@ bool Searcher::Filter::load(Range tile) {
 // The dot product times row scale that a row needs to become a result of query i.
 float Searcher::Filter::threshold(int64_t i) const {
   const float own = best_[i].floor(), inverse_norm = searcher_.queries_.inverse_norm(i);
+  const float floor = std::max(own, searcher_.floors_[i].load(std::memory_order_relaxed));
   if (std::isnan(inverse_norm)) return INF;  // never has results
   // Once a zero query has k results, further scores of 0 come too late.
-  if (inverse_norm == 0) return own == -INF ? -INF : INF;
-  const float floor = std::max(own, searcher_.floors_[i].load(std::memory_order_relaxed));
+  if (inverse_norm == 0) return own == -INF && !(searcher_.least(i) > 0) ? -INF : INF;
   const double needed = (static_cast<double>(floor) - product_error(rows_.dim())) / inverse_norm;
   return std::nextafter(static_cast<float>(needed), -INF);
 }
@@ -106,7 +105,7 @@ bool Searcher::Filter::scan(Range tile, Range group) {
       const float score = queries.cosine(i, dot, searcher_.scale(row));
       const float product = products[line * count + passed_[j]];
       if (std::abs(score - queries.cosine(i, product, scales_[line])) > error) return false;
-      best_[i].offer({score, row});
+      searcher_.offer(i, {score, row}, best_[i]);
       std::atomic<float>& floor = searcher_.floors_[i];
       // Two threads may overwrite each other; either is a k-th score that was seen.
       if (best_[i].floor() > floor.load(std::memory_order_relaxed))

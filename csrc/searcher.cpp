@@ -11,7 +11,6 @@ namespace scar_gpu {
 
 namespace {
 
-constexpr float INF = std::numeric_limits<float>::infinity();
 // Room for a block of queries with their results so far.
 constexpr int64_t QUERY_BYTES = 64 << 20;
 // More queries at a time leave the cache with their results.
@@ -35,10 +34,12 @@ int64_t block_size(const Tensor& queries, int64_t k) {
 }  // namespace
 
 Searcher::Searcher(const Tensor& queries, const Tensor& embeddings, int64_t k,
-                   const std::optional<Tensor>& row_scale, const std::optional<Tensor>& row_ranges)
+                   const std::optional<Tensor>& row_scale, const std::optional<Tensor>& row_ranges,
+                   const std::optional<Tensor>& min_scores)
     : rows_(embeddings, "embeddings"),
       row_scale_(optional_view<float, 1>(row_scale, "row_scale")),
       row_ranges_(optional_view<int64_t, 2>(row_ranges, "row_ranges")),
+      min_scores_(optional_view<float, 1>(min_scores, "min_scores")),
       k_(k),
       n_queries_(queries.size(0)),
       block_(block_size(queries, k)),
@@ -48,6 +49,8 @@ Searcher::Searcher(const Tensor& queries, const Tensor& embeddings, int64_t k,
   check(!row_scale_ || row_scale_->size(0) == n_chunks, "row_scale must have one entry per chunk");
   check(k >= 1, "k must be >= 1, got ", k);
   check(k < int64_t{1} << 31, "k must be below 2^31, got ", k);
+  check(!min_scores_ || min_scores_->size(0) == n_queries_,
+        "min_scores must have one entry per query");
   if (!row_ranges_) return;
   check(row_ranges_->size(0) == n_queries_ && row_ranges_->size(1) == 2,
         "row_ranges must be [B, 2]");
@@ -103,8 +106,8 @@ void Searcher::stream(int64_t count) {
           const Range range = allowed(i, begin, std::min(begin + tile, last));
           rows_.dot(queries_.vector(i), range.begin, range.end - range.begin, dots.data());
           for (int64_t row = range.begin; row < range.end; ++row)
-            best[part * count + i].offer(
-                {queries_.cosine(i, dots[row - range.begin], scale(row)), row});
+            offer(i, {queries_.cosine(i, dots[row - range.begin], scale(row)), row},
+                  best[part * count + i]);
         }
     }
   });
@@ -125,7 +128,8 @@ bool Searcher::filter(int64_t count) {
   // Each part has its own k best per query; the total order makes merging exact.
   best_.assign(parts * count, Best(k_));
   floors_ = std::vector<std::atomic<float>>(count);
-  for (std::atomic<float>& floor : floors_) floor.store(-INF, std::memory_order_relaxed);
+  for (int64_t i = 0; i < count; ++i)
+    floors_[i].store(std::isnan(least(i)) ? -INF : least(i), std::memory_order_relaxed);
   std::vector<std::atomic<int64_t>> next_rows(slices);
   std::atomic<bool> is_exact = true;
   parallel_for(parts * slices, 1, [&](int64_t from, int64_t to) {

@@ -231,10 +231,22 @@ class ChunkIndex:
         """Join rows into runs: `scar_gpu.spans` on this index."""
         return api.spans(expansion, self.doc_offsets)
 
-    def search(self, queries: Tensor, k: int, *, row_ranges: Tensor | None = None) -> Hits:
+    def search(
+        self,
+        queries: Tensor,
+        k: int,
+        *,
+        row_ranges: Tensor | None = None,
+        min_scores: Tensor | None = None,
+    ) -> Hits:
         """Find the k best rows: `scar_gpu.search` on this index."""
         return api.search(
-            queries, self.embeddings, k, row_scale=self.row_scale, row_ranges=row_ranges
+            queries,
+            self.embeddings,
+            k,
+            row_scale=self.row_scale,
+            row_ranges=row_ranges,
+            min_scores=min_scores,
         )
 
     def search_expand(
@@ -246,6 +258,7 @@ class ChunkIndex:
         gamma: float = 0.8,
         contiguous: bool = False,
         row_ranges: Tensor | None = None,
+        min_scores: Tensor | None = None,
         order: str = "rank",
         window: int | None = None,
     ) -> SearchExpansion:
@@ -260,6 +273,7 @@ class ChunkIndex:
             contiguous=contiguous,
             row_scale=self.row_scale,
             row_ranges=row_ranges,
+            min_scores=min_scores,
             order=order,
         )
 

@@ -30,6 +30,7 @@ def search(
     k: int,
     *,
     row_ranges: Tensor | None = None,
+    min_scores: Tensor | None = None,
     device: torch.device | str | None = None,
     memory_budget: int | None = None,
     progress: Progress | None = None,
@@ -42,6 +43,7 @@ def search(
         k: results per query, >= 1.
         row_ranges: [B, 2] int64, half-open ranges of rows that each query is restricted to; tiles
             outside all of them are not read, so a GPU is waited for to see where they lie.
+        min_scores: [B] float32, a least score for each query.
         device: where the tiles are searched; default: the queries' own. A CUDA device takes an
             index on the CPU; queries elsewhere are copied there, and the results back.
         memory_budget: bytes that the search may take where it runs: for two tiles with their
@@ -68,12 +70,17 @@ def search(
         >>> large.search(index, torch.tensor([[0.0, 2.0]]), 2).ids
         tensor([[2, 1]])
     """
-    asked = ask(index, queries, k, 0, row_ranges, device, memory_budget, progress)
+    asked = ask(index, queries, k, 0, row_ranges, min_scores, device, memory_budget, progress)
 
-    def find(tile: Tile) -> Hits:
+    def find(tile: Tile, min_scores: Tensor | None) -> Hits:
         rows = tile.rows
         return api.search(
-            asked.queries, rows.embeddings, k, row_scale=rows.row_scale, row_ranges=tile.row_ranges
+            asked.queries,
+            rows.embeddings,
+            k,
+            row_scale=rows.row_scale,
+            row_ranges=tile.row_ranges,
+            min_scores=min_scores,
         )
 
     return _on(queries.device, _by_tiles(asked, find, "rank"))
@@ -88,6 +95,7 @@ def search_expand(
     gamma: float = 0.8,
     contiguous: bool = False,
     row_ranges: Tensor | None = None,
+    min_scores: Tensor | None = None,
     order: str = "rank",
     window: int | None = None,
     device: torch.device | str | None = None,
@@ -106,6 +114,7 @@ def search_expand(
         gamma: share of the hit's relevance that a neighbour must exceed.
         contiguous: let a direction stop at its first refusal.
         row_ranges: [B, 2] int64, half-open ranges of rows that each query's hits come from.
+        min_scores: [B] float32, a least score for each query's hits.
         order: "rank" or "document".
         window: up to the index's own.
         device: as for `search` above, like the following.
@@ -127,9 +136,9 @@ def search_expand(
         >>> found.hits.ids, found.expansion.ids
         (tensor([[0]]), tensor([[ 0,  1, -1]]))
     """
-    asked = ask(index, queries, k, window, row_ranges, device, memory_budget, progress)
+    asked = ask(index, queries, k, window, row_ranges, min_scores, device, memory_budget, progress)
 
-    def find(tile: Tile) -> SearchExpansion:
+    def find(tile: Tile, min_scores: Tensor | None) -> SearchExpansion:
         rows = tile.rows
         return api.search_expand(
             asked.queries,
@@ -141,19 +150,25 @@ def search_expand(
             contiguous=contiguous,
             row_scale=rows.row_scale,
             row_ranges=tile.row_ranges,
+            min_scores=min_scores,
             order=order,
         )
 
     return _on(queries.device, _by_tiles(asked, find, order))
 
 
-def _by_tiles(asked: Asked, find: Callable[[Tile], _Result], order: str) -> _Result:
+def _by_tiles(asked: Asked, find: Callable[[Tile, Tensor | None], _Result], order: str) -> _Result:
     """The merged results of all tiles."""
     with closing(tiles(asked)) as parts:
         tile = next(parts)
-        best = api.merge_hits([find(tile)], row_offsets=[tile.offset], order=order)
+        first = find(tile, asked.min_scores)
+        best = api.merge_hits([first], row_offsets=[tile.offset], order=order)
         for tile in parts:
-            best = api.merge_hits([best, find(tile)], row_offsets=[0, tile.offset], order=order)
+            # What is below the k-th score so far would not be kept.
+            kth = (best.hits if isinstance(best, SearchExpansion) else best).scores[:, -1]
+            least = kth if asked.min_scores is None else torch.fmax(kth, asked.min_scores)
+            found = find(tile, least)
+            best = api.merge_hits([best, found], row_offsets=[0, tile.offset], order=order)
     return best
 
 

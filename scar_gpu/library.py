@@ -112,8 +112,8 @@ def _(ids: Tensor, doc_offsets: Tensor) -> tuple[Tensor, ...]:
 
 
 @operation(
-    "search(Tensor queries, Tensor embeddings, int k, Tensor? row_scale, Tensor? row_ranges) "
-    "-> (Tensor ids, Tensor scores)"
+    "search(Tensor queries, Tensor embeddings, int k, Tensor? row_scale, Tensor? row_ranges, "
+    "Tensor? min_scores) -> (Tensor ids, Tensor scores)"
 )
 def _(queries: Tensor, embeddings: Tensor, k: int, *_: Any) -> tuple[Tensor, ...]:
     shape = (queries.shape[0], k)
@@ -122,7 +122,8 @@ def _(queries: Tensor, embeddings: Tensor, k: int, *_: Any) -> tuple[Tensor, ...
 
 @operation(
     "search_expand(Tensor queries, Tensor embeddings, Tensor continuity, int k, float lam, "
-    "float gamma, bool contiguous, Tensor? row_scale, Tensor? row_ranges, bool document_order) "
+    "float gamma, bool contiguous, Tensor? row_scale, Tensor? row_ranges, Tensor? min_scores, "
+    "bool document_order) "
     "-> (Tensor ids, Tensor scores, Tensor relevance, Tensor neighbor_scores, Tensor mask, "
     "Tensor expanded_ids, Tensor expanded_scores, Tensor anchors, Tensor lengths)"
 )

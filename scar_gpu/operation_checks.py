@@ -117,6 +117,7 @@ def search(
     k: int,
     row_scale: Tensor | None,
     row_ranges: Tensor | None,
+    min_scores: Tensor | None,
 ) -> None:
     """Check the arguments of the operation `search`."""
     check_embeddings(embeddings)
@@ -127,6 +128,9 @@ def search(
     if row_ranges is not None:
         shape = (queries.shape[0], 2)
         check_tensor("row_ranges", row_ranges, (torch.int64,), shape, embeddings.device)
+    if min_scores is not None:
+        of_queries = (queries.shape[0],)
+        check_tensor("min_scores", min_scores, (torch.float32,), of_queries, embeddings.device)
 
 
 def search_expand(
@@ -139,10 +143,11 @@ def search_expand(
     contiguous: bool,
     row_scale: Tensor | None,
     row_ranges: Tensor | None,
+    min_scores: Tensor | None,
     document_order: bool,
 ) -> None:
     """Check the arguments of the operation `search_expand`."""
-    search(queries, embeddings, k, row_scale, row_ranges)
+    search(queries, embeddings, k, row_scale, row_ranges, min_scores)
     shape = ("W", embeddings.shape[0])
     check_tensor("continuity", continuity, (torch.float32,), shape, embeddings.device)
     if k * (2 * continuity.shape[0] + 1) >= 2**31:

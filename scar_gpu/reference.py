@@ -199,6 +199,7 @@ def search(
     *,
     row_scale: Tensor | None = None,
     row_ranges: Tensor | None = None,
+    min_scores: Tensor | None = None,
 ) -> Hits:
     """The k rows of highest cosine; equal scores by smaller id; NaN scores never returned."""
     n_queries, n_chunks = queries.shape[0], embeddings.shape[0]
@@ -208,6 +209,8 @@ def search(
         rows = torch.arange(n_chunks)
         outside = (rows < row_ranges[:, :1]) | (rows >= row_ranges[:, 1:])
         scores[outside] = -INF
+    if min_scores is not None:
+        scores[scores < min_scores[:, None]] = -INF
     best, order = scores.sort(dim=1, descending=True, stable=True)
     ids = torch.full((n_queries, k), -1, dtype=torch.int64)
     values = torch.full((n_queries, k), -INF, dtype=torch.float64)
@@ -228,10 +231,12 @@ def search_expand(
     contiguous: bool = False,
     row_scale: Tensor | None = None,
     row_ranges: Tensor | None = None,
+    min_scores: Tensor | None = None,
     order: str = "rank",
 ) -> SearchExpansion:
     """`search` followed by `neighbor_scores` and `expand`."""
-    hits = search(queries, embeddings, k, row_scale=row_scale, row_ranges=row_ranges)
+    which = {"row_scale": row_scale, "row_ranges": row_ranges, "min_scores": min_scores}
+    hits = search(queries, embeddings, k, **which)
     judged = neighbor_scores(
         queries,
         embeddings,

@@ -7,8 +7,9 @@ from scar_gpu import checks
 from scar_gpu.index import ChunkIndex
 from scar_gpu.staging import ALIGNMENT, N_BUFFERS
 
-# Without a budget. Every tile begins the search anew, so larger ones are faster; but the first one
-# is waited for, and a GPU's tiles take as much pinned memory again.
+# Without a budget. At the end of a tile threads wait for each other and results are merged, so
+# larger ones are faster; but the first one is waited for, and a GPU's tiles take as much pinned
+# memory again.
 TILE_BYTES, MOST_TILE_BYTES = 128 * 2**20, 512 * 2**20
 # A smaller tile costs more to begin with than to search.
 LEAST_TILE_BYTES = 4 * 2**20

@@ -27,6 +27,7 @@ class Asked:
     k: int
     window: int
     row_ranges: Tensor | None
+    min_scores: Tensor | None
     memory_budget: int | None
     progress: Progress | None
 
@@ -45,6 +46,7 @@ def ask(
     k: int,
     window: int | None,
     row_ranges: Tensor | None,
+    min_scores: Tensor | None,
     device: torch.device | str | None,
     memory_budget: int | None,
     progress: Progress | None,
@@ -68,9 +70,10 @@ def ask(
     if device is not None and isinstance(queries, Tensor):
         queries = queries.to(place)
         row_ranges = row_ranges.to(place) if isinstance(row_ranges, Tensor) else row_ranges
+        min_scores = min_scores.to(place) if isinstance(min_scores, Tensor) else min_scores
     like = index.embeddings.new_empty((0, index.dim), device=place)
-    operation_checks.search(queries, like, k, None, row_ranges)
-    return Asked(index, queries, k, window, row_ranges, memory_budget, progress)
+    operation_checks.search(queries, like, k, None, row_ranges, min_scores)
+    return Asked(index, queries, k, window, row_ranges, min_scores, memory_budget, progress)
 
 
 def tiles(asked: Asked) -> Generator[Tile, None, None]:

@@ -60,6 +60,7 @@ def good(name: str) -> dict[str, object]:
             "k": 2,
             "row_scale": DATA.row_scale,
             "row_ranges": torch.tensor([[0, 5], [1, 2]]),
+            "min_scores": torch.tensor([0.5, -1.0]),
         },
         "corpus_masks": {key: scored[key] for key in scored.keys() - {"hits"}},
         "search_expand": {
@@ -69,6 +70,7 @@ def good(name: str) -> dict[str, object]:
             "k": 2,
             "row_scale": DATA.row_scale,
             "row_ranges": torch.tensor([[0, 5], [1, 2]]),
+            "min_scores": torch.tensor([0.5, -1.0]),
         },
         "check_hits": {"hits": hits, "n_chunks": N},
     }[name]
@@ -118,6 +120,9 @@ TABLE = [
      "doc_offsets must be int64, got torch.int32"),
     (SEARCHES, "row_ranges", zeros(2, 2), TypeError,
      "row_ranges must be int64, got torch.float32"),
+    (SEARCHES, "min_scores", zeros(2, dtype=f64), TypeError,
+     "min_scores must be float32, got torch.float64"),
+    (SEARCHES, "min_scores", 0.5, TypeError, "min_scores must be a torch.Tensor, got float"),
     (WITH_QUERIES, "queries", zeros(DIM), ValueError,
      "queries must have shape [B, 16], got [16]"),
     (WITH_ROWS, "embeddings", zeros(DIM), ValueError,
@@ -145,6 +150,8 @@ TABLE = [
      "row_ranges must have shape [2, 2], got [3, 2]"),
     (SEARCHES, "row_ranges", zeros(2, 3, dtype=torch.int64), ValueError,
      "row_ranges must have shape [2, 2], got [2, 3]"),
+    (SEARCHES, "min_scores", zeros(3), ValueError,
+     "min_scores must have shape [2], got [3]"),
     (WITH_ROWS, "embeddings", zeros(DIM, N).t(), ValueError,
      "embeddings must have a contiguous last dimension, got (1, 5)"),
     (WITH_QUERIES, "embeddings", meta(N, DIM), ValueError,
@@ -159,6 +166,8 @@ TABLE = [
      "relevance must be on cpu like embeddings, got meta"),
     (SEARCHES, "row_ranges", meta(2, 2, dtype=torch.int64), ValueError,
      "row_ranges must be on cpu like embeddings, got meta"),
+    (SEARCHES, "min_scores", meta(2), ValueError,
+     "min_scores must be on cpu like embeddings, got meta"),
     (("continuity",), "doc_offsets", meta(2, dtype=torch.int64), ValueError,
      "doc_offsets must be on cpu like embeddings, got meta"),
     (("window_expand",), "doc_offsets", meta(2, dtype=torch.int64), ValueError,
@@ -349,7 +358,7 @@ def test_values_beyond_reason(call, error, message):
 def test_raw_operations_refuse_other_ranks():
     vector, matrix, hits = torch.zeros(2), torch.eye(2), torch.zeros(2, 1).long()
     with pytest.raises(ValueError, match="queries must have 2 dimensions, got 1"):
-        torch.ops.scar_gpu.search(vector, matrix, 1, None, None)
+        torch.ops.scar_gpu.search(vector, matrix, 1, None, None, None)
     with pytest.raises(ValueError, match="hits must have 2 dimensions, got 1"):
         torch.ops.scar_gpu.neighbor_scores(
             matrix, matrix, torch.zeros(1, 2), hits[0], 0.1, 0.8, False, None, None

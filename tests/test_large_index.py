@@ -70,6 +70,78 @@ def test_an_index_on_the_cpu_is_copied_tile_by_tile(device):
         assert by_tiles.check(device, 3000, 20, dtype)
 
 
+def test_least_scores_by_tiles(backend, device, in_tiles_of):
+    from scar_gpu import large
+
+    n, b, k, tiles = sizes(backend)
+    data = random_corpus(n, 16, window=2)
+    index = index_of(data).to(device)
+    queries = random_queries(data.embeddings, b).to(device)
+    least = index.search(queries, k).scores[:, k // 2].contiguous()
+    least[0] = torch.nan
+    found = index.search_expand(queries, k, min_scores=least)
+    for rows in tiles:
+        in_tiles_of(rows)
+        assert_same_bits(large.search(index, queries, k, min_scores=least), found.hits)
+        assert_same_bits(large.search_expand(index, queries, k, min_scores=least), found)
+
+
+@pytest.mark.parametrize("least", [None, 0.6])
+def test_later_tiles_are_searched_for_what_is_kept(device, in_tiles_of, monkeypatch, least):
+    """Tiles of two rows with the scores 0.5 and 0, 1 and 0.8, 0.25 and 0."""
+    import scar_gpu
+    from scar_gpu import api, large
+
+    scores = torch.tensor([0.5, 0.0, 1.0, 0.8, 0.25, 0.0])
+    rows = torch.stack([scores, (1 - scores**2).sqrt()], 1)
+    index = scar_gpu.ChunkIndex.build(rows, device=device)
+    query = torch.tensor([[1.0, 0.0]], device=device)
+    asked = []
+
+    def search(*arguments, min_scores, **options):
+        asked.append(min_scores)
+        return api_search(*arguments, min_scores=min_scores, **options)
+
+    api_search = api.search
+    monkeypatch.setattr(api, "search", search)
+    in_tiles_of(2)
+    given = None if least is None else torch.tensor([least], device=device)
+    large.search(index, query, 2, min_scores=given)
+    assert asked[0] is given
+    expected = torch.tensor([[0.0], [0.8]] if least is None else [[0.6], [0.8]])
+    torch.testing.assert_close(torch.stack(asked[1:]).cpu(), expected, atol=1e-6, rtol=0)
+
+
+@only_on("cpu")
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_pages_are_brought_in(in_tiles_of, monkeypatch, tmp_path, platform):
+    """By the system where it can, else one by one: none of a mapped matrix is left out."""
+    import scar_gpu
+    from scar_gpu import large, staging
+
+    data = random_corpus(3000, 64)
+    index_of(data).save(tmp_path / "index")
+    index = scar_gpu.ChunkIndex.load(tmp_path / "index")
+    rows = index.embeddings
+    asked = []
+
+    def populate(address, nbytes):
+        asked.append((address, nbytes))
+        return originally(address, nbytes)
+
+    originally = staging._populate
+    monkeypatch.setattr(staging, "_populate", populate)
+    monkeypatch.setattr(sys, "platform", platform)
+    in_tiles_of(1000)
+    queries = random_queries(data.embeddings, 3)
+    assert_same_bits(large.search(index, queries, 5), index.search(queries, 5))
+    tile = 1000 * 64 * 4
+    assert asked == [(rows.data_ptr() + i * tile, tile) for i in range(3)]
+    assert originally(rows.data_ptr() + 4, rows.nbytes - 8) == (platform == "linux")
+    if platform == "linux":
+        assert not originally(1 << 40, 1)  # nothing is there
+
+
 def test_ties_across_tiles(backend, device, in_tiles_of):
     from scar_gpu import large
 

@@ -49,6 +49,7 @@ def arguments(size: str, device: torch.device, layout: str | None = None):
         "scores": torch.rand(b, k, 2 * window, generator=generator),
         "mask": torch.rand(b, k, 2 * window, generator=generator) < 0.5,
         "row_ranges": torch.tensor([[n // 2, n]]).repeat(b, 1),
+        "min_scores": torch.linspace(-1, 0.5, b),
     }
     arranged = {}
     for name, tensor in tensors.items():
@@ -141,7 +142,8 @@ def public_calls():
             scar_gpu.window_expand(t["hits"], t["doc_offsets"]), t["doc_offsets"]
         ),
         "search": lambda t: scar_gpu.search(
-            t["queries"], t["embeddings"], 3, row_scale=t["row_scale"], row_ranges=t["row_ranges"]
+            t["queries"], t["embeddings"], 3,
+            row_scale=t["row_scale"], row_ranges=t["row_ranges"], min_scores=t["min_scores"],
         ),
         "corpus_masks": lambda t: scar_gpu.corpus_masks(
             t["queries"], t["embeddings"], t["continuity"], lam=0.25, gamma=0.5,
@@ -149,7 +151,7 @@ def public_calls():
         ),
         "search_expand": lambda t: scar_gpu.search_expand(
             t["queries"], t["embeddings"], t["continuity"], 3, lam=0.25, gamma=0.5,
-            row_scale=t["row_scale"], row_ranges=t["row_ranges"],
+            row_scale=t["row_scale"], row_ranges=t["row_ranges"], min_scores=t["min_scores"],
         ),
     }  # fmt: skip
 

@@ -110,6 +110,11 @@ def test_exact_arithmetic_with_many_ties(run, backend, dim, dtype):
     exact = reference.search(*args, **options, row_ranges=ranges)
     assert_equal(ranged.ids, exact.ids)
     assert_equal(ranged.scores, exact.scores)
+    least = torch.tensor([0.0, 0.25])[torch.arange(b) % 2]
+    cut = run("search", *args, **options, min_scores=least)
+    exact = reference.search(*args, **options, min_scores=least)
+    assert_equal(cut.ids, exact.ids)
+    assert_equal(cut.scores, exact.scores)
 
 
 @pytest.mark.parametrize("k", [1, 3, 17])
@@ -194,6 +199,40 @@ def test_a_row_too_long_for_a_product(run):
         assert scar_gpu.unpack_masks(bits, 40)[:, 1].nonzero().tolist() == [
             [b, 29] for b in range(batch)
         ]
+
+
+def cut_off(hits, least):
+    """The hits that reach the least score of their query, the others padding."""
+    is_below = hits.scores < least[:, None]
+    return [hits.ids.masked_fill(is_below, -1), hits.scores.masked_fill(is_below, -INF)]
+
+
+def test_a_least_score_is_reached_by_equality(operation):
+    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [1.0, 0.0]])
+    queries = torch.tensor([[2.0, 0.0]]).repeat(5, 1)
+    least = torch.tensor([1.0, 0.0, -1.0, 1.5, float("nan")])
+    ids, scores = operation("search", queries, rows, 4, min_scores=least)
+    expected = [[0, 3, -1, -1], [0, 3, 1, -1], [0, 3, 1, 2], [-1] * 4, [0, 3, 1, 2]]
+    assert_equal(ids, torch.tensor(expected))
+    levels = torch.tensor([1.0, 1.0, 0.0, -1.0]).repeat(5, 1)
+    assert_equal(scores, levels.masked_fill(torch.tensor(expected) == -1, -INF))
+
+
+@pytest.mark.parametrize("dtype", ROW_DTYPES, ids=str)
+def test_least_scores_on_a_grid(run, search_shape, dtype):
+    """Scores that were found, those next to them, and what cuts off nothing or everything."""
+    b, k, n, dim = search_shape
+    data = random_corpus(n, dim, dtype=dtype)
+    queries = random_queries(data.embeddings, b)
+    queries[:1] = 0
+    known = {"row_scale": data.row_scale}
+    plain = run("search", queries, data.embeddings, k, **known)
+    found = plain.scores[:, min(k, n) // 2]
+    infinity = torch.full((b,), INF)
+    odd = torch.tensor([float("nan"), INF, -INF, -0.0])[torch.arange(b) % 4]
+    for least in (found, found.nextafter(infinity), found.nextafter(-infinity), odd):
+        actual = run("search", queries, data.embeddings, k, **known, min_scores=least)
+        assert_same_bits(list(actual), cut_off(plain, least))
 
 
 def test_threads(run, threads, backend):

@@ -23,10 +23,9 @@ from tests.corpora import (
 from tests.strategies import gammas, lams, levels, orders
 
 
-def in_three_calls(run, args, options, row_ranges=None, order="rank"):
+def in_three_calls(run, args, options, order="rank", **limits):
     queries, embeddings, table, k = args
-    scale = options.get("row_scale")
-    hits = run("search", queries, embeddings, k, row_scale=scale, row_ranges=row_ranges)
+    hits = run("search", queries, embeddings, k, row_scale=options.get("row_scale"), **limits)
     judged = run("neighbor_scores", queries, embeddings, table, hits.ids, **options)
     return hits, judged, run("expand", hits.ids, judged, order=order)
 
@@ -96,7 +95,7 @@ def test_defaults_are_those_of_the_three_calls(run):
     args, options = random_search(30, 96, 3, 4, 2)
     given_all = run(
         "search_expand", *args, **options, lam=0.1, gamma=0.8, contiguous=False, order="rank",
-        row_ranges=None,
+        row_ranges=None, min_scores=None,
     )  # fmt: skip
     assert_same_bits(run("search_expand", *args, **options), given_all)
 
@@ -109,16 +108,24 @@ def searches(draw):
     queries = level_rows(draw(st.lists(levels, min_size=1, max_size=3)))
     bounds = st.lists(st.integers(0, len(data.embeddings)), min_size=2, max_size=2).map(sorted)
     ranges = draw(st.none() | st.lists(bounds, min_size=len(queries), max_size=len(queries)))
+    least = st.lists(
+        st.sampled_from([-1.0, 0.0, 0.5]), min_size=len(queries), max_size=len(queries)
+    )
+    least = draw(st.none() | least)
     args = (queries, data.embeddings, data.continuity, draw(st.integers(1, 6)))
-    return args, data.row_scale, None if ranges is None else torch.tensor(ranges)
+    limits = {
+        "row_ranges": None if ranges is None else torch.tensor(ranges),
+        "min_scores": None if least is None else torch.tensor(least),
+    }
+    return args, data.row_scale, limits
 
 
 @given(question=searches(), lam=lams, gamma=gammas, contiguous=st.booleans(), order=orders)
 def test_equals_the_three_calls_with_any_option(run, question, lam, gamma, contiguous, order):
-    args, scale, ranges = question
+    args, scale, limits = question
     options = {"lam": lam, "gamma": gamma, "contiguous": contiguous, "row_scale": scale}
-    one = run("search_expand", *args, **options, row_ranges=ranges, order=order)
-    assert_same_bits(one, in_three_calls(run, args, options, ranges, order))
+    one = run("search_expand", *args, **options, **limits, order=order)
+    assert_same_bits(one, in_three_calls(run, args, options, order, **limits))
 
 
 def test_zeros_of_either_sign(run):

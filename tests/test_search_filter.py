@@ -116,6 +116,25 @@ def test_wide_ranges_are_respected_by_the_product_too():
 
 
 @only_on("cpu")
+def test_least_scores_are_respected_by_the_product_too():
+    """Among rows that differ by less than the product's error."""
+    import scar_gpu
+
+    rows = near_duplicates()
+    scale = scar_gpu.row_scale(rows)
+    asked = queries(50)
+    asked[7] = 0
+    plain = scar_gpu.search(asked, rows, 30, row_scale=scale)
+    for rank in (0, 11, 29):
+        least = plain.scores[:, rank].contiguous()
+        least[8:10] = torch.tensor([torch.nan, torch.inf])
+        found = scar_gpu.search(asked, rows, 30, row_scale=scale, min_scores=least)
+        is_below = plain.scores < least[:, None]
+        assert torch.equal(found.ids, plain.ids.masked_fill(is_below, -1))
+        assert torch.equal(found.scores, plain.scores.masked_fill(is_below, -torch.inf))
+
+
+@only_on("cpu")
 def test_odd_queries_among_many():
     import scar_gpu
 

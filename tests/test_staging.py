@@ -89,8 +89,10 @@ def test_where_a_search_runs():
     index, one, other = index_of(), torch.device("cuda:0"), torch.device("cuda:1")
 
     def place(index, queries, ranges, device=None):
-        asked = tiles.ask(index, queries, 3, None, ranges, device, None, None)
-        assert ranges is None or asked.row_ranges.device == asked.queries.device
+        least = None if ranges is None else torch.zeros(2)
+        asked = tiles.ask(index, queries, 3, None, ranges, least, device, None, None)
+        for limit in () if ranges is None else (asked.row_ranges, asked.min_scores):
+            assert limit.device == asked.queries.device
         return asked.queries.device
 
     with FakeTensorMode(allow_non_fake_inputs=True):

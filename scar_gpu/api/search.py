@@ -17,6 +17,7 @@ def search(
     *,
     row_scale: Tensor | None = None,
     row_ranges: Tensor | None = None,
+    min_scores: Tensor | None = None,
 ) -> Hits:
     """Find the k rows of highest cosine, exactly.
 
@@ -30,6 +31,8 @@ def search(
         k: results per query, >= 1; more than N pads.
         row_scale: [N] float32 from `row_scale`. **None means unit rows.**
         row_ranges: [B, 2] int64, half-open ranges of rows that each query is restricted to.
+        min_scores: [B] float32, a least score for each query; rows below it are not returned.
+            NaN and -inf cut nothing off.
 
     Returns:
         Hits(ids [B, k] int64, scores [B, k] float32), padded with -1 and -inf.
@@ -48,7 +51,7 @@ def search(
     """
     if type(k) is not int:
         checks.check_at_least("k", k, 1)
-    arguments = (queries, embeddings, k, row_scale, row_ranges)
+    arguments = (queries, embeddings, k, row_scale, row_ranges, min_scores)
     if k > checks.WIDE:
         operation_checks.search(*arguments)
         checks.check_fits("k", k, queries, k, 12)
@@ -69,6 +72,7 @@ def search_expand(
     contiguous: bool = False,
     row_scale: Tensor | None = None,
     row_ranges: Tensor | None = None,
+    min_scores: Tensor | None = None,
     order: str = "rank",
 ) -> SearchExpansion:
     """Find the k rows of highest cosine and decide which of their neighbours join them.
@@ -87,6 +91,8 @@ def search_expand(
         contiguous: let a direction stop at its first refusal.
         row_scale: [N] float32 from `row_scale`. **None means unit rows.**
         row_ranges: [B, 2] int64, half-open ranges of rows that each query's hits come from.
+        min_scores: [B] float32, a least score for each query's hits, as for `search`; neighbours
+            may score less.
         order: "rank" or "document", as for `expand`.
 
     Returns:
@@ -127,6 +133,7 @@ def search_expand(
         contiguous,
         row_scale,
         row_ranges,
+        min_scores,
         checks.is_document_order(order),
     )
     if k > checks.WIDE:

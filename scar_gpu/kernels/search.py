@@ -62,6 +62,7 @@ def launch_search(
     k: int,
     row_scale: Tensor | None,
     row_ranges: Tensor | None,
+    min_scores: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """(ids, scores [B, k])."""
     n_queries, dim = queries.shape
@@ -83,6 +84,11 @@ def launch_search(
             ranges = None if row_ranges is None else row_ranges[part]
             inputs = (queries[part], embeddings, row_scale, ranges)
             _search_pass(inputs, (ids[part], scores[part]), plan, config)
+    if min_scores is not None:
+        # The product takes as long whatever must be reached, so results are cut off afterwards.
+        is_below = scores < min_scores[:, None]
+        ids.masked_fill_(is_below, -1)
+        scores.masked_fill_(is_below, -float("inf"))
     return ids, scores
 
 

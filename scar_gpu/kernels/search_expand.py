@@ -17,6 +17,7 @@ def launch_search_expand(
     contiguous: bool,
     row_scale: Tensor | None,
     row_ranges: Tensor | None,
+    min_scores: Tensor | None,
     document_order: bool,
 ) -> tuple[Tensor, ...]:
     """The results of the three operations, one after the other; nothing waits for the device.
@@ -24,7 +25,7 @@ def launch_search_expand(
     The scores found are not handed on as relevance, though that would save a row per hit: where
     a relevance is -0.0 the search has made it 0.0, and the bits are to be those of three calls.
     """
-    hits, scores = launch_search(queries, embeddings, k, row_scale, row_ranges)
+    hits, scores = launch_search(queries, embeddings, k, row_scale, row_ranges, min_scores)
     relevance, judged, mask = launch_neighbor_scores(
         queries, embeddings, continuity, hits, lam, gamma, contiguous, row_scale, None
     )
