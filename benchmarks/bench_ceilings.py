@@ -1,8 +1,8 @@
 """What bounds the rest on this machine: reading, copying, multiplying.
 
-The smallest matrix that counts as larger than the caches is read again and again, as benchmarks
-read theirs. Were it faster than reading the largest, it would be in a cache after all: virtual
-machines share a last-level cache whose size says nothing.
+The matrix that peers are compared on, the smallest where reading decides, is read again and again.
+Were that faster than reading the largest one, it would be in a cache after all: virtual machines
+share a last-level cache whose size says nothing.
 """
 
 import torch

@@ -1,11 +1,11 @@
 """Timing by interleaved rounds, so that a drifting machine does not decide a ratio.
 
-What is timed follows an untimed call of the same function: it finds the caches, its pages and its
-threads as a call of its own left them, not as another function did. A ratio is the median of the
-rounds' ratios: what slows the machine for a while slows both sides of a round, but moves a median
-of one side alone. It does not help against other processes that keep the cores busy throughout:
-threads of ours that wait for each other then wait for them, which some functions do more than
-others. So their share is measured too, and a run is quiet or says it is not.
+What is timed follows an untimed call of the same function, unless it takes seconds: it finds the
+caches, its pages and its threads as a call of its own left them, not as another did. A ratio is the
+median of the rounds' ratios: what slows the machine for a while slows both sides of a round, but
+moves a median of one side alone. It does not help against other processes that keep the cores busy
+throughout: threads of ours that wait for each other then wait for them, which some functions do
+more than others. So their share is measured too, and a run is quiet or says it is not.
 """
 
 import itertools
@@ -65,7 +65,7 @@ class OtherProcesses:
 def interleaved(
     functions: Mapping[str, Callable[[], object]], rounds: int, calls: int | None = None
 ) -> dict[str, Rounds]:
-    """Time every function once per round, after a warm-up round.
+    """Time every function once per round, after some calls to warm up.
 
     In a round a function is called `calls` times, or as often as fills LEAST_SECONDS.
     """
@@ -97,9 +97,8 @@ def in_turn(functions: Sequence[Callable[[], object]]) -> Callable[[], Any]:
 def _slice(function: Callable[[], object], calls: int | None) -> tuple[int, float]:
     """How many calls a slice has, and about how many seconds each takes."""
     count = calls or 1
-    seconds = _time(function, 1)  # the first call, which may take far longer than others
-    if seconds < WARM_UP_SECONDS:
-        seconds = _time(function, count)
+    function()  # the first call may take far longer than others
+    seconds = _time(function, count)
     while calls is None and seconds * count < LEAST_SECONDS:
         count *= 2
         seconds = _time(function, count)

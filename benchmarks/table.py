@@ -33,17 +33,18 @@ HEAD = """# Performance
 
 Written by `make bench`, from `{source}`. Every figure is the median of the ratios
 of one interleaved run's rounds, so that a drifting machine does not decide it; other processes must
-leave the cores alone all the same. What is timed follows an untimed call of the same function, and
-what reads some of the rows reads others every time. Times and rates say something about one machine
-and are not kept. A row against a rival gives the rival's time over ours: below 1 the rival is
-faster. "Our time over", targets with <=, and rows against our own operations are the other way
-round: our time over the other's. Losing rows come first in each section: missed targets, then
-faster rivals.
+leave the cores alone all the same. What is timed follows an untimed call of the same function,
+unless it takes seconds; judgements of random hits take turns with four sets of them. Times and
+rates say something about one machine and are not kept. A row against a rival gives the rival's time
+over ours: below 1 the rival is faster. "Our time over", targets with <=, and rows against our own
+operations are the other way round: our time over the other's. Losing rows come first in each
+section: missed targets, then faster rivals.
 
 Benchmarks of operations first compare their result with the reference, a rival's or the ordinary
-functions'; matrices are larger than the caches unless a row says "in cache"; rivals are set up
-outside the timing as their documentation advises and pinned in `benchmarks/peers/requirements.txt`.
-`make bench` repeats it all, `make bench-quick` smaller sizes without rivals.
+functions'; matrices are larger than the caches, but for the first points of curves and where a row
+says "in cache"; rivals are set up outside the timing as their documentation advises and pinned in
+`benchmarks/peers/requirements.txt`. `make bench` repeats it all, `make bench-quick` smaller sizes
+without rivals.
 
 {machine}
 """

@@ -26,6 +26,7 @@ Searcher::Filter::Filter(Searcher& searcher, Range queries, Best* best, int64_t 
       stride_(padded(rows_.dim())),
       group_(std::min(GROUP, queries.end - queries.begin)),
       thresholds_(queries.end - queries.begin),
+      rescored_(queries.end - queries.begin),
       passed_(group_) {
   const int64_t entries = rows_.is_float32() ? group_ : std::max(group_, stride_);
   const int64_t bytes = std::min(PRODUCT_BYTES, ALL_PRODUCT_BYTES / n_threads);
@@ -72,10 +73,12 @@ bool Searcher::Filter::load(Range tile) {
 // The dot product times row scale that a row needs to become a result of query i.
 float Searcher::Filter::threshold(int64_t i) const {
   const float own = best_[i].floor(), inverse_norm = searcher_.queries_.inverse_norm(i);
-  const float floor = std::max(own, searcher_.floors_[i].load(std::memory_order_relaxed));
+  const float least = searcher_.least(i);
   if (std::isnan(inverse_norm)) return INF;  // never has results
   // Once a zero query has k results, further scores of 0 come too late.
-  if (inverse_norm == 0) return own == -INF && !(searcher_.least(i) > 0) ? -INF : INF;
+  if (inverse_norm == 0) return own == -INF && !(least > 0) ? -INF : INF;
+  float floor = std::max(own, searcher_.floors_[i].load(std::memory_order_relaxed));
+  if (rescored_[i - queries_.begin] >= searcher_.k_ && least > floor) floor = least;
   const double needed = (static_cast<double>(floor) - product_error(rows_.dim())) / inverse_norm;
   return std::nextafter(static_cast<float>(needed), -INF);
 }
@@ -105,6 +108,7 @@ bool Searcher::Filter::scan(Range tile, Range group) {
       const float score = queries.cosine(i, dot, searcher_.scale(row));
       const float product = products[line * count + passed_[j]];
       if (std::abs(score - queries.cosine(i, product, scales_[line])) > error) return false;
+      ++rescored_[i - queries_.begin];
       searcher_.offer(i, {score, row}, best_[i]);
       std::atomic<float>& floor = searcher_.floors_[i];
       // Two threads may overwrite each other; either is a k-th score that was seen.

@@ -30,6 +30,9 @@ class Searcher::Filter {
   // Of a tile: row scales, NaN where a product says nothing, and for each query what a dot product
   // times row scale must reach.
   std::vector<float> scales_, thresholds_;
+  // For each query how many rows have been rescored. The first k are, whatever its least score:
+  // rows that are not of unit length would otherwise not show.
+  std::vector<int64_t> rescored_;
   std::vector<int32_t> passed_;
 };
 

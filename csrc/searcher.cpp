@@ -128,8 +128,7 @@ bool Searcher::filter(int64_t count) {
   // Each part has its own k best per query; the total order makes merging exact.
   best_.assign(parts * count, Best(k_));
   floors_ = std::vector<std::atomic<float>>(count);
-  for (int64_t i = 0; i < count; ++i)
-    floors_[i].store(std::isnan(least(i)) ? -INF : least(i), std::memory_order_relaxed);
+  for (std::atomic<float>& floor : floors_) floor.store(-INF, std::memory_order_relaxed);
   std::vector<std::atomic<int64_t>> next_rows(slices);
   std::atomic<bool> is_exact = true;
   parallel_for(parts * slices, 1, [&](int64_t from, int64_t to) {

@@ -44,8 +44,7 @@ class Searcher {
   int64_t k_, n_queries_, block_, first_ = 0;
   QueryBlock queries_;
   std::vector<Best> best_;
-  // For each of the block's queries what a result must reach, as far as the threads of `filter`
-  // know: its least score, then k-th scores seen.
+  // For each of the block's queries a k-th score that some thread of `filter` has seen.
   std::vector<std::atomic<float>> floors_;
 };
 

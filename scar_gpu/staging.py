@@ -6,6 +6,7 @@ is read only after `done(t)`.
 """
 
 import ctypes
+import mmap
 import sys
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_PAGE = 4096
 _MADV_POPULATE_READ = 22  # since Linux 5.14
 # So that a kernel may load from the head of every tensor of a buffer in its widest steps.
 ALIGNMENT = 256
@@ -72,7 +72,7 @@ def _populate(address: int, nbytes: int) -> bool:
     """
     if sys.platform != "linux":
         return False
-    start = address // _PAGE * _PAGE
+    start = address // mmap.PAGESIZE * mmap.PAGESIZE
     length = ctypes.c_size_t(address + nbytes - start)
     return ctypes.CDLL(None).madvise(ctypes.c_void_p(start), length, _MADV_POPULATE_READ) == 0
 
@@ -91,7 +91,7 @@ class InPlace:
             extent = ((rows.shape[0] - 1) * rows.stride(0) + rows.shape[1]) * rows.itemsize
             if not _populate(rows.data_ptr(), extent):
                 memory = memoryview((ctypes.c_char * extent).from_address(rows.data_ptr()))
-                np.frombuffer(memory, np.uint8)[::_PAGE].max()
+                np.frombuffer(memory, np.uint8)[:: mmap.PAGESIZE].max()
         return tile
 
     def take(self, tile: Rows) -> Rows:

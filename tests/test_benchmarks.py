@@ -89,7 +89,7 @@ def test_what_is_timed_follows_a_call_of_the_same_function(monkeypatch):
     monkeypatch.setattr(measure, "WARM_UP_SECONDS", 0)  # everything is too long for it
     calls.clear()
     interleaved(functions, rounds=1, calls=2)
-    assert "".join(calls) == "abaabb"
+    assert "".join(calls) == "aaabbb" + "aabb"
 
 
 def test_a_busy_neighbour_is_seen():

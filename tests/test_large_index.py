@@ -1,5 +1,6 @@
 """Searches by tiles: the results of the whole matrix, in the memory of two tiles."""
 
+import os
 import re
 import subprocess
 import sys
@@ -123,23 +124,30 @@ def test_pages_are_brought_in(in_tiles_of, monkeypatch, tmp_path, platform):
     index_of(data).save(tmp_path / "index")
     index = scar_gpu.ChunkIndex.load(tmp_path / "index")
     rows = index.embeddings
-    asked = []
+    release = tuple(int(number) for number in os.uname().release.split(".")[:2])
+    is_supported = platform == sys.platform == "linux" and release >= (5, 14)
+    asked, touched = [], []
 
     def populate(address, nbytes):
         asked.append((address, nbytes))
         return originally(address, nbytes)
 
-    originally = staging._populate
+    def touch(memory, dtype):
+        touched.append(memory.nbytes)
+        return frombuffer(memory, dtype)
+
+    originally, frombuffer = staging._populate, np.frombuffer
     monkeypatch.setattr(staging, "_populate", populate)
+    monkeypatch.setattr(np, "frombuffer", touch)
     monkeypatch.setattr(sys, "platform", platform)
     in_tiles_of(1000)
     queries = random_queries(data.embeddings, 3)
     assert_same_bits(large.search(index, queries, 5), index.search(queries, 5))
     tile = 1000 * 64 * 4
     assert asked == [(rows.data_ptr() + i * tile, tile) for i in range(3)]
-    assert originally(rows.data_ptr() + 4, rows.nbytes - 8) == (platform == "linux")
-    if platform == "linux":
-        assert not originally(1 << 40, 1)  # nothing is there
+    assert touched == ([] if is_supported else [tile] * 3)
+    assert originally(rows.data_ptr() + 4, rows.nbytes - 8) == is_supported
+    assert not originally(1 << 40, 1)  # nothing is there
 
 
 def test_ties_across_tiles(backend, device, in_tiles_of):

@@ -179,12 +179,17 @@ def test_large_k(run, backend, k):
 def test_threads_and_blocks_of_queries(run, threads):
     """5,000 queries are more than one block of the search."""
     args, options = random_search(400, 8, 5000, 3, 1)
+    least = torch.linspace(-1, 1, 5000)
     results = []
     for count in (1, 2):
         threads(count)
-        results.append(run("search_expand", *args, **options))
+        results.append(run("search_expand", *args, **options, min_scores=least))
     assert_same_bits(*results)
-    assert_same_bits(results[0], in_three_calls(run, args, options))
+    assert_same_bits(results[0], in_three_calls(run, args, options, min_scores=least))
+    plain = run("search_expand", *args, **options).hits
+    is_below = plain.scores < least[:, None]
+    assert 0 < int(is_below.sum()) < is_below.numel()
+    assert torch.equal(results[0].hits.ids, plain.ids.masked_fill(is_below, -1))
 
 
 @pytest.mark.parametrize("dtype", ROW_DTYPES, ids=str)

@@ -79,6 +79,10 @@ def test_threads_that_share_a_batch_agree_on_ties(threads, dtype):
         found = scar_gpu.search(asked, rows, 30, row_scale=scale)
         assert torch.equal(found.ids, expected.ids)
         assert torch.equal(found.scores.double(), expected.scores)
+        least = found.scores[:, 11].contiguous()
+        cut = scar_gpu.search(asked, rows, 30, row_scale=scale, min_scores=least)
+        is_below = found.scores < least[:, None]
+        assert torch.equal(cut.ids, found.ids.masked_fill(is_below, -1))
 
 
 @only_on("cpu")
@@ -132,6 +136,27 @@ def test_least_scores_are_respected_by_the_product_too():
         is_below = plain.scores < least[:, None]
         assert torch.equal(found.ids, plain.ids.masked_fill(is_below, -1))
         assert torch.equal(found.scores, plain.scores.masked_fill(is_below, -torch.inf))
+
+
+@only_on("cpu")
+def test_rows_of_no_unit_length_show_in_spite_of_least_scores(monkeypatch):
+    """Dot products of long rows, of which a product is farther than from unit rows."""
+    import scar_gpu
+    from scar_gpu import large, tiles
+
+    rows = torch.randn(3000, 384, generator=torch.Generator().manual_seed(5)) * 1000
+    asked = torch.randn(16, 384, generator=torch.Generator().manual_seed(6))
+    plain = scar_gpu.search(asked, rows, 20)
+    for rank in (0, 5, 19):
+        least = plain.scores[:, rank].contiguous()
+        found = scar_gpu.search(asked, rows, 20, min_scores=least)
+        assert torch.equal(found.ids, plain.ids.masked_fill(plain.scores < least[:, None], -1))
+    offsets = torch.tensor([0, 3000])
+    index = scar_gpu.ChunkIndex(rows, torch.ones(3000), torch.ones(0, 3000), offsets)
+    monkeypatch.setattr(tiles, "tile_rows", lambda *arguments: 700)
+    by_tiles = large.search(index, asked, 20)
+    assert torch.equal(by_tiles.ids, plain.ids)
+    assert torch.equal(by_tiles.scores, plain.scores)
 
 
 @only_on("cpu")
