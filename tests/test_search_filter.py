@@ -140,17 +140,21 @@ def test_least_scores_are_respected_by_the_product_too():
 
 @only_on("cpu")
 def test_rows_of_no_unit_length_show_in_spite_of_least_scores(monkeypatch):
-    """Dot products of long rows, of which a product is farther than from unit rows."""
+    """Long rows, from whose scores products differ by more than from those of unit rows.
+
+    Of some query the product with the best row is the lesser one, and no other row reaches it.
+    """
     import scar_gpu
     from scar_gpu import large, tiles
 
     rows = torch.randn(3000, 384, generator=torch.Generator().manual_seed(5)) * 1000
     asked = torch.randn(16, 384, generator=torch.Generator().manual_seed(6))
     plain = scar_gpu.search(asked, rows, 20)
-    for rank in (0, 5, 19):
-        least = plain.scores[:, rank].contiguous()
-        found = scar_gpu.search(asked, rows, 20, min_scores=least)
-        assert torch.equal(found.ids, plain.ids.masked_fill(plain.scores < least[:, None], -1))
+    for b in range(16):
+        same = asked[b].repeat(16, 1)
+        found = scar_gpu.search(same, rows, 20, min_scores=plain.scores[b, 0].repeat(16))
+        assert found.ids[:, 0].tolist() == [int(plain.ids[b, 0])] * 16
+        assert bool((found.ids[:, 1:] == -1).all())
     offsets = torch.tensor([0, 3000])
     index = scar_gpu.ChunkIndex(rows, torch.ones(3000), torch.ones(0, 3000), offsets)
     monkeypatch.setattr(tiles, "tile_rows", lambda *arguments: 700)
