@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,16 @@ QUESTIONS = ["red fruit of apple tree number 3", "cold river water 5", "fruit", 
 
 Run = Callable[..., Result]
 Refused = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_those_of_the_tests() -> Iterator[None]:
+    """A command that runs in this process would keep a signal from ending the tests."""
+    known = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(each) for each in known]
+    yield
+    for each, handler in zip(known, before, strict=True):
+        signal.signal(each, handler)
 
 
 @pytest.fixture

@@ -80,24 +80,18 @@ def test_a_signal_leaves_no_half_written_file(
 def test_a_signal_that_a_library_swallows_still_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals, error: type[BaseException]
 ) -> None:
-    known = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(each) for each in known]
     monkeypatch.setattr("scar_gpu.cli.signals._raised", None)
-    try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    handle_signals()
+    with progress("waiting") as show:
+        show(1, None)
+        with suppress(error):
+            signal.raise_signal(number)
+        with pytest.raises(error):
+            show(2, None)
+    # Where they are ignored, as behind nohup, they stay so.
+    for ignored in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
         handle_signals()
-        with progress("waiting") as show:
-            show(1, None)
-            with suppress(error):
-                signal.raise_signal(number)
-            with pytest.raises(error):
-                show(2, None)
-        # Where they are ignored, as behind nohup, they stay so.
-        for ignored in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(ignored, signal.SIG_IGN)
-            handle_signals()
-            signal.raise_signal(ignored)
-    finally:
-        for each, handler in zip(known, before, strict=True):
-            signal.signal(each, handler)
+        signal.raise_signal(ignored)
