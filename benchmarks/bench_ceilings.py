@@ -7,13 +7,13 @@ share a last-level cache whose size says nothing.
 
 import torch
 from measure import interleaved
-from sizes import FULL, PEERS, QUICK, QUICK_PEERS, TINY
+from sizes import PEERS_OF
 
 SIDE = 2048  # of the matrices multiplied
 
 
 def test_ceilings(size, report, benchmark):
-    small = {FULL: PEERS, QUICK: QUICK_PEERS, TINY: TINY}[size]
+    small = PEERS_OF[size]
     generator = torch.Generator().manual_seed(0)
     numbers = torch.randint(1 << 30, (size.n_chunks * size.dim,), generator=generator).int()
     part = numbers[: small.n_chunks * small.dim]

@@ -20,7 +20,7 @@ from peers.judgements import JUDGES
 from peers.pins import is_installed
 from peers.searches import SEARCHES
 from peers.windows import WINDOWS
-from sizes import FULL, PEERS, QUICK, QUICK_PEERS, TINY
+from sizes import PEERS_OF, TINY
 
 import scar_gpu
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what the other systems warn
 
 @pytest.fixture(scope="module")
 def shape(size):
-    return {FULL: PEERS, QUICK: QUICK_PEERS, TINY: TINY}[size]
+    return PEERS_OF[size]
 
 
 @pytest.fixture(scope="module")

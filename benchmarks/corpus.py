@@ -9,7 +9,7 @@ from torch import Tensor
 import scar_gpu
 
 ROWS_AT_ONCE = 100_000
-BATCHES = 4
+BATCHES = 4  # of hits that take turns, see `measure.in_turn`
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import Any
 # One call of microseconds after seconds of another function would tell how long threads take to
 # wake up.
 LEAST_SECONDS = 0.03
-# Longer calls leave nothing of others in the caches before they are over.
+# A longer call is hardly touched by what others have left, and costs too much to be made twice.
 WARM_UP_SECONDS = 3
 
 

@@ -26,3 +26,4 @@ SMALL = Size(n_chunks=1_000, dim=384, n_queries=1, k=5, window=1, rounds=150)
 # What slow peers can be asked for; the matrix is still larger than the cache.
 PEERS = Size(n_chunks=200_000, dim=384, n_queries=4096, k=10, window=1, rounds=5)
 QUICK_PEERS = Size(n_chunks=100_000, dim=384, n_queries=1024, k=10, window=1, rounds=2)
+PEERS_OF = {FULL: PEERS, QUICK: QUICK_PEERS, TINY: TINY}

@@ -235,8 +235,14 @@ def search_expand(
     order: str = "rank",
 ) -> SearchExpansion:
     """`search` followed by `neighbor_scores` and `expand`."""
-    which = {"row_scale": row_scale, "row_ranges": row_ranges, "min_scores": min_scores}
-    hits = search(queries, embeddings, k, **which)
+    hits = search(
+        queries,
+        embeddings,
+        k,
+        row_scale=row_scale,
+        row_ranges=row_ranges,
+        min_scores=min_scores,
+    )
     judged = neighbor_scores(
         queries,
         embeddings,

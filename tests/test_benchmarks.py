@@ -77,7 +77,8 @@ def test_short_functions_are_called_often():
     functions = {"short": lambda: call("short", 0.003), "long": lambda: call("long", 0.1)}
     timings = interleaved(functions, rounds=2)
     assert counts["long"] == 2 + 2 * 2
-    assert counts["short"] > 2 * 4  # not as often as the first call says
+    # not as often as the first call says: 8 or 16 times in a slice
+    assert 2 * 4 < counts["short"] <= 1 + 31 + 2 * 17
     assert 10 < timings["long"].over(timings["short"]) < 34
 
 
